@@ -1,4 +1,4 @@
-"""The end of a recording: telemetry is compacted and the report made, in a process of its own.
+"""The end of a recording: telemetry is compacted, the report made, the rest sent, in a process of its own.
 
 The recorder starts it when the command has ended. It imports numpy and polars, which abort where memory is short:
 then the report is missing, one line says so, and the exit code is still the command's. Both are done by one process
@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gputel.analysis.report.summary import RecordingSummary
+    from gputel.telemetry.remote.beside import SyncOrder
 
 START = "import sys; sys.path[:1] = []; from gputel.cli.final_report import main; main(sys.argv[1])"
 """Without the user's folder on the path, where a file may have the name of one of our modules."""
@@ -38,6 +40,8 @@ class ReportOrder:
     as_json: bool
     look: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a `PictureLook`."""
+    sending: SyncOrder | None = None
+    """Where the segment goes, if it is sent."""
 
 
 def show_report(order: ReportOrder) -> str | None:
@@ -82,15 +86,49 @@ def main(order: str) -> None:
     from gputel.cli import prepare_output, show
 
     prepare_output()
-    wanted = ReportOrder(**json.loads(order))
+    wanted = _order(json.loads(order))
     gc.disable()  # imports make objects that stay: looking through them took a sixth of the time
     try:
         _compact(wanted)
         _make(wanted)
+        if wanted.sending:
+            _send(wanted.sending)
     except BaseException as error:  # polars panics with exceptions that are no Exception
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         with contextlib.suppress(OSError):
             show.error(no_report(wanted.run, why(error)))
+
+
+def _order(facts: dict[str, Any]) -> ReportOrder:
+    from gputel.telemetry.remote.beside import SyncOrder
+
+    sending = facts.pop("sending", None)
+    return ReportOrder(**facts, sending=SyncOrder(**sending) if sending else None)
+
+
+def _send(order: SyncOrder) -> None:
+    """Sends the rest in a thread that the grace outlives; what is left then can be sent by hand."""
+    from gputel.cli import show
+    from gputel.telemetry.errors import GputelError
+    from gputel.telemetry.remote.beside import GRACE_S
+    from gputel.telemetry.remote.courier import Sent
+
+    faults = [f"not all of it within {GRACE_S:.0f} s"]
+
+    def send() -> None:
+        try:
+            order.courier(Sent()).send(over=True)
+            faults.clear()
+        except (GputelError, OSError) as error:
+            faults[:] = [str(error)]
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    thread.join(GRACE_S)
+    if faults:
+        show.error(f"not sent: {faults[0]}; send it by hand: gputel sync {order.run} {order.address}")
+    else:
+        show.note(f"sent      {order.address}")
 
 
 def has_journals(order: ReportOrder) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import guard, options
+from gputel.cli import guard, options, sync
 from gputel.cli.help import Command, Groups
 from gputel.telemetry.inside.environment import LEVELS
 
@@ -41,7 +41,7 @@ GROUPS: Groups = {
         "follow",
         ("pid for", "Without a command: end with this process, or after this time."),
     ),
-    "The run folder": ("out", "name", "tag", "continue", "no-source", "share-group", "fsync"),
+    "The run folder": ("out", "name", "tag", "continue", "no-source", "share-group", "fsync", "sync"),
     "The command": (
         "pty",
         "inside",
@@ -98,6 +98,7 @@ GROUPS: Groups = {
 @click.option(
     "--fsync", is_flag=True, help="Sync output and run.json to the disk: they survive a power failure."
 )
+@click.option("--sync", metavar="ADDRESS", help="Send the run there as it grows, such as s3://bucket/runs/.")
 @click.option("--pty", is_flag=True, help="Give the command a terminal of its own.")
 @click.option(
     "--inside",
@@ -123,9 +124,11 @@ def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     Ends with the command's exit code, whatever goes wrong in the recording.
     """
     _refuse_nonsense(argv, asked)
+    if asked["sync"]:
+        sync.check(asked["sync"])
     orders = guard.instructions(asked, has_command=bool(argv))
     run, segment, outcome = _record(argv, asked, orders, show=2 if as_json else 1)
-    _finish(run, segment, outcome, options.wanted_outputs(asked), as_json=as_json)
+    _finish(run, segment, outcome, asked, as_json=as_json)
     _exit(outcome)
 
 
@@ -177,6 +180,7 @@ def _record(
             beside=[
                 *([guard.beside(orders, path, segment.path)] if orders else []),
                 *([guard.watching(segment.path, inside.folder)] if inside.folder and inside.looks else []),
+                *([sync.beside(asked["sync"], path, segment.path).start] if asked["sync"] else []),
             ],
             on_demand=[(partial(drain.is_due, inside.folder), drain.order(segment.path, inside.folder))]
             if inside.folder
@@ -261,8 +265,10 @@ def _environment(path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONUNBUFFERED": unbuffered, "GPUTEL_RUN": str(path.resolve())}
 
 
-def _finish(run: Path, segment: Segment, outcome: CommandEnd, kinds: list[str], *, as_json: bool) -> None:
-    """Compacts and prints the report. Whatever goes wrong here must not cost the command its exit code."""
+def _finish(
+    run: Path, segment: Segment, outcome: CommandEnd, asked: Mapping[str, Any], *, as_json: bool
+) -> None:
+    """Compacts, prints the report, sends the rest. Whatever goes wrong must not cost the command its exit code."""
     from gputel.cli import final_report, show
     from gputel.telemetry.store import compact
 
@@ -271,9 +277,11 @@ def _finish(run: Path, segment: Segment, outcome: CommandEnd, kinds: list[str], 
         for line in _shortcomings(run, outcome):
             show.note(line)
         if not outcome.cut_short:
+            kinds = options.wanted_outputs(asked)
             look = asdict(options.picture_look()) if kinds else {}
             tables = [str(table) for table in compact.tables(segment.path, sampled=outcome.sampled)]
-            order = final_report.ReportOrder(str(run), tables, kinds, as_json, look)
+            sending = sync.beside(asked["sync"], run, segment.path) if asked["sync"] else None
+            order = final_report.ReportOrder(str(run), tables, kinds, as_json, look, sending)
             fault = final_report.show_report(order)
             if fault and final_report.has_journals(order):
                 show.note(final_report.not_compacted(str(run), fault))

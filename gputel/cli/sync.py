@@ -1,10 +1,18 @@
-"""`gputel sync RUN ADDRESS`"""
+"""`gputel sync RUN ADDRESS`, and what `gputel record --sync ADDRESS` needs of it."""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gputel.cli.help import Command
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.telemetry.remote.beside import SyncOrder
 
 EXAMPLES = (
     "gputel sync latest s3://bucket/runs/",
@@ -23,23 +31,47 @@ def command(run: str, address: str) -> None:
     """
     from gputel.analysis import progress, text
     from gputel.cli import show, sources
-    from gputel.telemetry.errors import GputelError
-    from gputel.telemetry.file_names import file_name
-    from gputel.telemetry.remote import storage
     from gputel.telemetry.remote.courier import send
+    from gputel.telemetry.remote.storage import Storage
 
-    if not storage.is_writable(address):
-        raise GputelError(address, "is no address to send to", "such as s3://bucket/runs/", exit_code=2)
+    check(address)
     path = sources.one_run(run)
-    place = f"{address}{file_name(path.resolve().name)}" if address.endswith("/") else address
-    target = storage.Storage(place, create=True)
-    show.note("the output of the command is sent as it was printed")
+    storage = Storage(place(address, path), create=True)
     with progress.stage(f"sending {path.name}", 0.0):
-        sent = send(path, target)
+        sent = send(path, storage)
     for recorder in sent.unsealed:
         show.note(f"still being recorded by {recorder}: send it again after its end")
     if sent.objects:
-        show.say(f"sent {text.count(sent.objects)} objects, {text.size(sent.bytes)}, to {target.address}")
+        show.say(f"sent {text.count(sent.objects)} objects, {text.size(sent.bytes)}, to {storage.address}")
     else:
-        show.say(f"everything is at {target.address} already")
-    show.note(f"next: gputel report {target.address}")
+        show.say(f"everything is at {storage.address} already")
+    show.note(f"next: gputel report {storage.address}")
+
+
+def check(address: str) -> None:
+    """Refuses what cannot work before anything is started, and says once what leaves the machine."""
+    from gputel.cli import show
+    from gputel.telemetry import identity
+    from gputel.telemetry.remote import storage
+
+    if not storage.is_writable(address):
+        raise GputelError(address, "is no address to send to", "such as s3://bucket/runs/", exit_code=2)
+    if address.endswith("/") and identity.node(os.environ).rank is not None:
+        raise GputelError(address, "several nodes need one name", f"name the run: {address}NAME", exit_code=2)
+    storage.Storage(address, create=True)
+    show.note("the output of the command is sent as it was printed")
+
+
+def place(address: str, run: Path) -> str:
+    """The address of a run: below one that ends with a slash it has its own name."""
+    from gputel.telemetry.file_names import file_name
+
+    return f"{address}{file_name(run.resolve().name)}" if address.endswith("/") else address
+
+
+def beside(address: str, run: Path, segment: Path) -> SyncOrder:
+    """The order for the courier beside a recording."""
+    from gputel.telemetry.remote.beside import SyncOrder
+
+    run = run.resolve()
+    return SyncOrder(str(run), str(segment.resolve()), place(address, run))

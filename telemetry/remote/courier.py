@@ -7,8 +7,8 @@ So a courier may be killed at any moment, and started again elsewhere.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,82 +26,81 @@ PIECE_BYTES = 8 << 20
 
 @dataclass
 class Sent:
-    """What a courier has put."""
+    """What couriers have put."""
 
     objects: int = 0
     bytes: int = 0
     unsealed: list[str] = field(default_factory=list)
-    """Segments that are still being recorded, and by which process."""
+    """Who records the segments that have not ended."""
 
     def add(self, size: int) -> None:
         self.objects += 1
         self.bytes += size
 
 
-def send(run: Path, storage: Storage, clock: Clock | None = None) -> Sent:
+def send(run: Path, storage: Storage) -> Sent:
     """Sends all segments of a run as they are now, and seals those that have ended."""
     sent = Sent()
-    listed = {each.name: each for each in storage.objects()}
+    listed = storage.objects()
     for segment in run_folder.open_folder(run).segments:
-        home = names.home(segment, run)
-        Courier(segment.path, storage, home, listed, sent, clock or SystemClock()).send()
+        recorder = recorder_lock.recorder_of(segment.path)
+        Courier(segment.path, storage, names.home(segment, run), listed, sent).send(over=recorder is None)
+        sent.unsealed += [recorder] if recorder else []
     return sent
 
 
 class Courier:
-    """Sends one segment."""
+    """Sends one segment; `listed` is what lies in storage when it begins."""
 
     def __init__(
         self,
         segment: Path,
         storage: Storage,
         home: str,
-        listed: Mapping[str, StoredObject],
+        listed: Iterable[StoredObject],
         sent: Sent,
-        clock: Clock,
+        clock: Clock | None = None,
     ) -> None:
-        self._segment, self._storage, self._home, self._clock = segment, storage, home, clock
-        self._there = {
-            name.removeprefix(home): each for name, each in listed.items() if name.startswith(home)
-        }
-        self._sent = sent
-        self._number = max(
-            (int(name[-8:]) for name in self._there if names.kind_of(name) == "bundle"), default=0
-        )
-        self._ends: dict[str, int] = self._read_ends() if self._number else {}
-        self._seal_there = storage.find(f"{home}{names.SEAL}") if names.SEAL in self._there else None
-
-    def send(self) -> None:
-        """Sends all that is here: first what the end of the run needs, the seal last."""
+        self._segment, self._storage, self._home = segment, storage, home
+        self._sent, self._clock = sent, clock or SystemClock()
+        own = (each.name.removeprefix(home) for each in listed if each.name.startswith(home))
+        self._there = {file for file in own if names.kind_of(file)}
+        bundles_there = (file for file in self._there if names.kind_of(file) == "bundle")
+        self._number = max((int(file[-8:]) for file in bundles_there), default=0)
+        self._ends = self._read_ends() if self._number else {}
+        self._contents: dict[str, bytes] = {}  # of what is replaced when it changes
         self._refuse_another_run()
-        recorder = recorder_lock.recorder_of(self._segment)  # asked first: it may write while this sends
+
+    def send(self, *, over: bool) -> None:
+        """Sends what is new, first what the end of a run needs; if the segment is `over`, its seal comes last.
+
+        Callers ask whether it is over before they send, as a recorder writes meanwhile.
+        """
         self._put_growth()
         self._put_replaced()
         self._put_final()
-        if recorder is None:
-            self._seal()
-        else:
-            self._sent.unsealed.append(recorder)
+        if over:
+            self._put(names.SEAL, seals.make(self._segment, self._number))
 
     def _refuse_another_run(self) -> None:
         """Two runs in one place would be mixed without a word."""
-        if run_folder.DESCRIPTION not in self._there:
+        there = self._read(run_folder.DESCRIPTION)
+        if there is None:
             return
         try:
-            there = parse_json(self._storage.get(f"{self._home}{run_folder.DESCRIPTION}"))
+            facts = parse_json(there)
         except ValueError:
-            there = None
+            facts = None
         here = run_folder.describe(self._segment)
-        if not isinstance(there, dict) or there.get("started") != here.get("started"):
+        if not isinstance(facts, dict) or facts.get("started") != here.get("started"):
             raise GputelError(self._storage.address, "already holds another run", "send this one elsewhere")
 
     def _put_growth(self) -> None:
         while pieces := list(self._pieces()):
             ends = self._ends | {piece.file: piece.offset + len(piece.content) for piece in pieces}
             content = bundles.encode(pieces, ends, self._clock.stamp())
-            name = f"{self._home}{names.bundle(self._number + 1)}"
             self._number += 1
-            if self._storage.put_new(name, content):
+            if self._storage.put_new(f"{self._home}{names.bundle(self._number)}", content):
                 self._ends = ends
                 self._sent.add(len(content))
             else:
@@ -109,18 +108,17 @@ class Courier:
 
     def _pieces(self) -> Iterator[GrownPiece]:
         """What has grown. The index of the output comes before it, so that it never counts more than is sent."""
-        files = list(names.files(self._segment, "growing"))
+        files = names.files(self._segment, "growing")
         self._ends = {file: end for file, end in self._ends.items() if file in files}
         for file in files:
             offset = self._ends.get(file, 0)
-            try:
-                with (self._segment / file).open("rb") as handle:
-                    handle.seek(offset)
-                    content = handle.read(PIECE_BYTES)
-            except FileNotFoundError:  # compacted at this moment
-                continue
-            if content:
-                yield GrownPiece(file, offset, content)
+            with (
+                suppress(FileNotFoundError),
+                (self._segment / file).open("rb") as handle,
+            ):  # compacted just now
+                handle.seek(offset)
+                if content := handle.read(PIECE_BYTES):
+                    yield GrownPiece(file, offset, content)
 
     def _read_ends(self) -> dict[str, int]:
         """Where the newest bundle ends; by its first bytes, since its pieces can be large."""
@@ -129,26 +127,28 @@ class Courier:
 
     def _put_replaced(self) -> None:
         for file in names.files(self._segment, "replaced"):
-            content = (self._segment / file).read_bytes()
-            if hashlib.sha256(content).hexdigest().encode() in (self._seal_there or b""):
-                continue  # sealed as it is
-            self._storage.put(f"{self._home}{file}", content)
-            self._sent.add(len(content))
+            self._put(file, (self._segment / file).read_bytes())
 
     def _put_final(self) -> None:
         for file in names.files(self._segment, "final"):
-            try:
-                size = (self._segment / file).stat().st_size
-                if file in self._there and self._there[file].size == size:
-                    continue
-                content = (self._segment / file).read_bytes()
-            except FileNotFoundError:  # merged into another at this moment
+            if file in self._there:
                 continue
-            if self._storage.put_new(f"{self._home}{file}", content):
-                self._sent.add(len(content))
+            with suppress(FileNotFoundError):  # merged into another just now
+                content = (self._segment / file).read_bytes()
+                if self._storage.put_new(f"{self._home}{file}", content):
+                    self._sent.add(len(content))
+                self._there.add(file)
 
-    def _seal(self) -> None:
-        seal = seals.make(self._segment, self._number)
-        if seal != self._seal_there:
-            self._storage.put(f"{self._home}{names.SEAL}", seal)
-            self._sent.add(len(seal))
+    def _put(self, file: str, content: bytes) -> None:
+        """Puts what is replaced when it changes."""
+        if self._read(file) != content:
+            self._storage.put(f"{self._home}{file}", content)
+            self._contents[file] = content
+            self._there.add(file)
+            self._sent.add(len(content))
+
+    def _read(self, file: str) -> bytes | None:
+        """The content of an object; it is asked for once, and known from then on."""
+        if file in self._there and file not in self._contents:
+            self._contents[file] = self._storage.get(f"{self._home}{file}")
+        return self._contents.get(file)

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from gputel.telemetry import events, own_files, run_folder
+from gputel.telemetry import own_files, run_folder
 from gputel.telemetry.host.columns import TABLES
 
 Kind: TypeAlias = Literal["final", "growing", "replaced", "bundle", "seal"]
@@ -25,7 +25,7 @@ FOLDER = re.compile(r"[^\x00-\x1f\x7f/.][^\x00-\x1f\x7f/]{0,199}")
 WORD = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 KINDS: dict[Kind, str] = {
     "final": rf"(?:{TABLE})/{WORD}\.parquet|incidents/{WORD}/{WORD}",
-    "growing": rf"output\.(?:idx|log)|{re.escape(events.NAME)}|(?:{TABLE})/{WORD}\.gtb|process/names\.jsonl",
+    "growing": rf"output\.(?:idx|log)|(?:{TABLE})/{WORD}\.gtb|(?:events|process/names|inside/{WORD})\.jsonl",
     "replaced": rf"{re.escape(run_folder.DESCRIPTION)}|facts\.json",
     "bundle": rf"{BUNDLES}/[0-9]{{8}}",
     "seal": re.escape(SEAL),
@@ -76,7 +76,7 @@ def bundle(number: int) -> str:
 
 def files(segment: Path, *kinds: Kind) -> list[str]:
     """The files of a segment that are sent in one of these ways, in order of their names."""
-    folders = [segment, *(segment / name for name in ("gpu", *TABLES))]
+    folders = [segment, *(segment / name for name in ("gpu", *TABLES, "inside"))]
     if _is_folder(segment / "incidents"):
         folders += (segment / "incidents").iterdir()
     paths = [path for folder in folders if _is_folder(folder) for path in folder.iterdir()]

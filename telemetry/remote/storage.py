@@ -35,8 +35,8 @@ SIGNS = (
         'eval "$(aws configure export-credentials --format env)" sets those of a profile',
     ),
     ("builder error", "its endpoint is plain http", f"{PLAIN_HTTP}=1 allows it"),
-    ("Connection refused", "its endpoint cannot be reached", "is it right, and is the network there?"),
-    ("dns error", "its endpoint cannot be reached", "is it right, and is the network there?"),
+    ("Connection refused", "its endpoint cannot be reached", "check its address and the network"),
+    ("dns error", "its endpoint cannot be reached", "check its address and the network"),
 )
 """What stands in a library's text, the fault that it means, and what to do."""
 

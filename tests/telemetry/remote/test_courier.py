@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from gputel.telemetry import recorder_lock, run_folder
-from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.remote import courier, names
 from gputel.telemetry.remote.local_copy import local_copy
@@ -129,12 +128,10 @@ def test_two_couriers_that_take_turns_send_nothing_twice(
 ) -> None:
     """Each believes that the number after its last bundle is free."""
     storage = Storage(address, create=True)
-    listed = {each.name: each for each in storage.objects()}
-    clock = SystemClock()
-    couriers = [courier.Courier(live_run, storage, "", listed, courier.Sent(), clock) for _ in range(2)]
+    couriers = [courier.Courier(live_run, storage, "", [], courier.Sent()) for _ in range(2)]
     for turn in range(6):
         append(live_run / "output.log", b"step %d\n" % turn)
-        couriers[turn % 2].send()
+        couriers[turn % 2].send(over=False)
     copy = local_copy(address).path
     assert (copy / "output.log").read_bytes() == (live_run / "output.log").read_bytes()
     bundles = [each for each in storage.objects() if names.kind_of(each.name) == "bundle"]

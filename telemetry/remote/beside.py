@@ -1,0 +1,102 @@
+"""The courier beside a recording: sends its segment every ten seconds, until the recorder has gone.
+
+A process of its own, so that a network that hangs holds nothing up. The files are the queue: what could not be sent
+is sent later, and a fault is one event when it begins and one when it is over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gputel.telemetry import events, recorder_lock, run_folder
+from gputel.telemetry.clock import SystemClock
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.remote import names
+from gputel.telemetry.remote.courier import Courier, Sent
+from gputel.telemetry.remote.storage import Storage
+
+START = "import sys; del sys.path[0]; from gputel.telemetry.remote.beside import main; main(sys.argv[1])"
+"""Without the user's folder on the path, where a file may have the name of one of our modules."""
+EVENT = "sync"
+EVERY_S = 10.0
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.2, 30.0  # after a fault, doubled by each
+GRACE_S = 120.0
+"""How long the end of a recording may take to be sent."""
+LOOK_S = 0.5
+LEAST_PRIORITY = 19
+
+
+@dataclass(frozen=True)
+class SyncOrder:
+    """Where a segment goes."""
+
+    run: str
+    segment: str
+    address: str
+    every_s: float = EVERY_S
+
+    def start(self, _command: int) -> Sequence[str]:
+        """Arguments that start the courier."""
+        return [sys.executable, "-c", START, json.dumps(asdict(self))]
+
+    def courier(self, sent: Sent) -> Courier:
+        """A courier that goes on from what is there; it reads the keys of the storage anew."""
+        storage, segment = Storage(self.address, create=True), Path(self.segment)
+        home = names.home(run_folder.Segment(segment), Path(self.run))
+        return Courier(segment, storage, home, storage.objects(), sent)
+
+
+def main(text: str) -> None:
+    with suppress(OSError):
+        os.nice(LEAST_PRIORITY)
+    with Path(os.devnull).open("wb") as null:  # we may outlive the recorder, and a pipe wait for us
+        os.dup2(null.fileno(), sys.stderr.fileno())
+    follow(SyncOrder(**json.loads(text)))
+
+
+def follow(order: SyncOrder, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Sends until all of an ended segment is there, or the grace after its end is over."""
+    segment, courier = Path(order.segment), None
+    faults, left_s, wait_s = 0, GRACE_S, 0.0
+    while True:
+        over = recorder_lock.recorder_of(segment) is None
+        try:
+            courier = courier or order.courier(Sent())
+            courier.send(over=over)
+        except (GputelError, OSError) as error:
+            courier = None
+            wait_s = min(FIRST_WAIT_S * 2**faults, LONGEST_WAIT_S) * random.uniform(0.5, 1.0)
+            faults += 1
+            if faults == 1:
+                _note(segment, f"sending is held up: {error}")
+            if over and (left_s := left_s - wait_s) < 0:
+                return
+        else:
+            if over and not faults:
+                return
+            wait_s = order.every_s
+            if faults:
+                _note(segment, f"sending goes on after {faults} faults")
+                faults, wait_s = 0, 0.0  # that event is to be sent, too
+        _wait(wait_s, segment, sleep, over=over)
+
+
+def _wait(wait_s: float, segment: Path, sleep: Callable[[float], None], *, over: bool) -> None:
+    """Waits, but no longer than until the recorder has gone."""
+    while wait_s > 0 and (over or recorder_lock.recorder_of(segment)):
+        sleep(min(wait_s, LOOK_S))
+        wait_s -= LOOK_S
+
+
+def _note(segment: Path, text: str) -> None:
+    """An event; a full disk leaves it out."""
+    with suppress(OSError):
+        events.append(segment, SystemClock().stamp().wall, EVENT, text)

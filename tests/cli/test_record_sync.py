@@ -1,0 +1,106 @@
+"""`gputel record --sync`: the run arrives, and the command never notices."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gputel.telemetry.remote.local_copy import local_copy
+
+pytest.importorskip("obstore", reason="the extra s3 is not installed")
+
+TRAINING = "for step in range(3): print('step', step, '| loss', 3 - step)\nraise SystemExit(7)"
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
+
+
+def record(tmp_path: Path, address: str, *command: str) -> subprocess.Popen[bytes]:
+    words = [
+        sys.executable,
+        "-m",
+        "gputel",
+        "record",
+        "--simulate",
+        "1xH100",
+        "--out",
+        f"{tmp_path}/runs/d16",
+    ]
+    return subprocess.Popen(
+        [*words, "--sync", address, "--", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    unsent = {name for name in files if name.startswith((".", "source/")) or name == "sealed.json"}
+    return {name: path.read_bytes() for name, path in files.items() if name not in unsent}
+
+
+def test_recording_is_whole_in_storage_when_the_command_ends(tmp_path: Path) -> None:
+    recorder = record(tmp_path, f"file://{tmp_path}/bucket/", sys.executable, "-c", TRAINING)
+    _, err = recorder.communicate()
+    assert recorder.returncode == 7
+    assert f"sent      file://{tmp_path}/bucket/d16" in err.decode()
+    copy = local_copy(f"file://{tmp_path}/bucket/d16")
+    assert not copy.unsealed
+    assert contents(copy.path) == contents(tmp_path / "runs" / "d16")
+
+
+def test_dead_network_costs_the_command_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
+        "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    }.items():
+        monkeypatch.setenv(name, value)
+    recorder = record(tmp_path, "s3://bucket/d16", sys.executable, "-c", TRAINING)
+    out, err = recorder.communicate()
+    assert (recorder.returncode, out.count(b"step")) == (7, 3)
+    assert "not sent: s3://bucket/d16: its endpoint cannot be reached" in err.decode()
+    assert f"gputel sync {tmp_path}/runs/d16 s3://bucket/d16" in err.decode()
+
+
+@pytest.mark.parametrize("address", ["s3:/bucket/d16", "https://example.com/d16", "bucket/d16"])
+def test_address_that_cannot_be_sent_to_starts_nothing(address: str, tmp_path: Path) -> None:
+    recorder = record(tmp_path, address, "touch", f"{tmp_path}/started")
+    _, err = recorder.communicate()
+    assert recorder.returncode == 2
+    assert err.decode() == f"error: {address}: is no address to send to; such as s3://bucket/runs/\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_several_nodes_need_a_name_that_they_agree_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_NODEID", "1")
+    monkeypatch.setenv("SLURM_NNODES", "2")
+    recorder = record(tmp_path, "s3://bucket/runs/", "touch", f"{tmp_path}/started")
+    _, err = recorder.communicate()
+    assert "several nodes need one name; name the run: s3://bucket/runs/NAME" in err.decode()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.long
+def test_run_whose_viewer_was_killed_is_sent_whole(tmp_path: Path) -> None:
+    waits = f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo the end"
+    recorder = record(tmp_path, f"file://{tmp_path}/bucket/d16", "sh", "-c", waits)
+    there = tmp_path / "bucket" / "d16"
+    while not (there / "run.json").exists():
+        assert recorder.poll() is None
+        time.sleep(0.05)
+    recorder.kill()
+    recorder.communicate()
+    (tmp_path / "go").write_text("")
+    while not (there / "sealed.json").exists():
+        time.sleep(0.05)
+    copy = local_copy(f"file://{there}")
+    assert (copy.path / "output.log").read_bytes() == b"the end\n"
+    assert (copy.path / "run.json").read_bytes() == (tmp_path / "runs" / "d16" / "run.json").read_bytes()

@@ -1,0 +1,75 @@
+"""The courier beside a recording: it waits for the network, never the other way round."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gputel.telemetry import events
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.remote import beside
+from gputel.telemetry.remote.beside import SyncOrder
+from gputel.telemetry.remote.courier import Courier
+from gputel.telemetry.remote.local_copy import local_copy
+from tests.telemetry.remote.test_courier import append, recording
+
+Files = Callable[[Path], dict[str, bytes]]
+
+
+@pytest.fixture
+def order(live_run: Path, address: str) -> SyncOrder:
+    return SyncOrder(str(live_run), str(live_run), address)
+
+
+def test_what_grows_is_sent_every_ten_seconds_until_the_recorder_has_gone(
+    order: SyncOrder, live_run: Path, address: str, files: Files
+) -> None:
+    slept: list[float] = []
+    with recording(live_run):
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            append(live_run / "output.log", b"step 3\n")
+            if sum(slept) == 20:
+                raise StopIteration
+
+        with pytest.raises(StopIteration):
+            beside.follow(order, sleep)
+    assert (local_copy(address).path / "output.log").read_bytes().count(b"step 3\n") == 20
+    beside.follow(order, sleep)
+    copy = local_copy(address)
+    assert not copy.unsealed
+    assert files(copy.path).items() >= files(live_run).items()
+
+
+def test_fault_of_the_network_is_one_event_and_its_end_another(
+    order: SyncOrder, live_run: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = iter(range(5))
+    send = Courier.send
+
+    def failing(courier: Courier, *, over: bool) -> None:
+        if next(faults, None) is not None:
+            raise GputelError(address, "its endpoint cannot be reached")
+        send(courier, over=over)
+
+    monkeypatch.setattr(Courier, "send", failing)
+    beside.follow(order, lambda seconds: None)
+    texts = [event["text"] for event in events.read(local_copy(address).path)]
+    assert texts == [
+        f"sending is held up: {address}: its endpoint cannot be reached",
+        "sending goes on after 5 faults",
+    ]
+
+
+def test_courier_gives_up_when_the_grace_after_the_end_is_over(
+    order: SyncOrder, live_run: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(courier: Courier, *, over: bool) -> None:
+        raise GputelError(address, "its endpoint cannot be reached")
+
+    monkeypatch.setattr(Courier, "send", failing)
+    slept: list[float] = []
+    beside.follow(order, slept.append)
+    assert beside.GRACE_S / 2 < sum(slept) < beside.GRACE_S * 2
+    assert len(list(events.read(live_run))) == 1
