@@ -4,9 +4,10 @@ import resource
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from gputel.telemetry.clock import Stamp
+from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.store.second import Decode
 from gputel.telemetry.store.tiers import Tier
 from tests.fake_nvml import H100, FakeNvml, build
@@ -50,28 +51,44 @@ class Spending:
 
 
 class Rows:
-    """A store in memory: what the sampler appended."""
+    """A store in memory: what the sampler appended, decoded a second at a time as the journal does."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[int, int, int, list[int | None]]] = []
         self.arranged: list[tuple[int, Sequence[Tier]]] = []
         """After how many rows other tiers began, and which."""
+        self._rows: list[tuple[int, int, int, list[int | None]]] = []
+        self._raw: list[tuple[int, Decode, bytes]] = []
+        """Where in `_rows` the values of a row belong that is not decoded yet."""
+        self._second = 0
+
+    @property
+    def rows(self) -> list[tuple[int, int, int, list[int | None]]]:
+        """Tier, deadline, stamp and values of each row."""
+        by_decoder: dict[Decode, list[tuple[int, bytes]]] = {}
+        for place, decode, row in self._raw:
+            by_decoder.setdefault(decode, []).append((place, row))
+        self._raw.clear()
+        for decode, raw in by_decoder.items():
+            values, valid = decode([row for _, row in raw])
+            there = np.ones(values.shape, np.bool_) if valid is None else valid
+            for (place, _), numbers, marks in zip(raw, values.tolist(), there.tolist(), strict=True):
+                self._rows[place][3].extend(
+                    value if ok else None for value, ok in zip(numbers, marks, strict=True)
+                )
+        return self._rows
 
     def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None:
-        self.rows.append((tier, deadline_ns, stamp_ns, list(values)))
+        self._rows.append((tier, deadline_ns, stamp_ns, list(values)))
 
     def append_raw(self, tier: int, deadline_ns: int, stamp_ns: int, row: bytes, decode: Decode) -> None:
-        values, valid = decode([row])
-        there = [True] * values.shape[1] if valid is None else valid[0].tolist()
-        self.append(
-            tier,
-            deadline_ns,
-            stamp_ns,
-            [v if ok else None for v, ok in zip(values[0].tolist(), there, strict=True)],
-        )
+        if self._raw and deadline_ns // SECOND != self._second:
+            assert self.rows
+        self._second = deadline_ns // SECOND
+        self._raw.append((len(self._rows), decode, row))
+        self.append(tier, deadline_ns, stamp_ns, ())
 
     def rearrange(self, tiers: Sequence[Tier]) -> None:
-        self.arranged.append((len(self.rows), tiers))
+        self.arranged.append((len(self._rows), tiers))
 
     def close(self) -> None:
         pass
@@ -80,7 +97,7 @@ class Rows:
         return [values[number] for where, _, _, values in self.rows if where == tier]
 
     def stamps(self, tier: int = 0) -> list[int]:
-        return [stamp for where, _, stamp, _ in self.rows if where == tier]
+        return [stamp for where, _, stamp, _ in self._rows if where == tier]
 
 
 @pytest.fixture(scope="session")

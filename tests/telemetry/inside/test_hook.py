@@ -112,19 +112,21 @@ def test_folder_that_goes_during_the_run_is_silence(python: Path, meeting: Path,
 
 @every_python
 def test_finder_of_an_editable_install_is_asked_once(python: Path, meeting: Path, stub: Path) -> None:
-    (stub / "torch.py").rename(stub / "elsewhere.py")
+    (stub / "torch.py").rename(
+        stub / "elsewhere.py"
+    )  # as jax, since the environment of the tests has a torch
     script = """
 import importlib.util, sys
 class Editable:
     asked = 0
     def find_spec(self, name, path=None, target=None):
-        if name == "torch":
+        if name == "jax":
             self.asked += 1
             return importlib.util.spec_from_file_location(name, "stub/elsewhere.py")
 editable = Editable()
 sys.meta_path.append(editable)
-import torch
-print(torch.__file__, torch.__spec__.name, editable.asked)
+import jax
+print(jax.__file__, jax.__spec__.name, editable.asked)
 """
     same(python, script, meeting, stub)
 
