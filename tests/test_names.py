@@ -3,6 +3,7 @@
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,19 +18,19 @@ def sources() -> Iterator[Path]:
                 yield path
 
 
-def defined(kind: type[ast.AST]) -> Iterator[str]:
-    for path in sources():
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, kind):
-                yield f"{node.name}"  # type: ignore[attr-defined]
+@cache
+def statements() -> list[ast.stmt]:
+    """What stands at the top of every file."""
+    return [node for path in sources() for node in ast.parse(path.read_text()).body]
 
 
 def test_no_class_name_stands_twice() -> None:
-    assert [name for name, count in Counter(defined(ast.ClassDef)).items() if count > 1] == []
+    classes = Counter(node.name for node in statements() if isinstance(node, ast.ClassDef))
+    assert [name for name, count in classes.items() if count > 1] == []
 
 
 def test_no_function_is_called_of() -> None:
-    assert "of" not in set(defined(ast.FunctionDef))
+    assert "of" not in {node.name for node in statements() if isinstance(node, ast.FunctionDef)}
 
 
 def test_no_file_is_named_by_a_participle() -> None:

@@ -1,4 +1,4 @@
-"""A comparison as CSV: `gputel-compare.<table>.csv`, a file for each of its tables that has rows.
+"""A comparison as CSV: `NAME.<table>.csv`, a file for each of its tables that has rows.
 
 Only what gputel wrote itself is overwritten: a CSV is known by its first column.
 """
@@ -18,14 +18,12 @@ from gputel.analysis.render import files
 if TYPE_CHECKING:
     from gputel.analysis.compare import Comparison
 
-NAME = "gputel-compare"
 
-
-def write(comparison: Comparison, folder: Path, *, force: bool) -> list[Path]:
+def write(comparison: Comparison, folder: Path, name: str, *, force: bool) -> list[Path]:
     """Writes all files, or none where gputel did not write one that is there: a GputelError."""
     planned = [
-        files.File(folder / f"{NAME}.{name}.csv", text.encode(), files.begins_with(_first_column(text)))
-        for name, text in _csv(comparison)
+        files.File(folder / f"{name}.{table}.csv", text.encode(), files.begins_with(_first_column(text)))
+        for table, text in _csv(comparison)
     ]
     return files.write(planned, force=force)
 

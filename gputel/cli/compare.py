@@ -111,7 +111,7 @@ def command(
     comparison = compare.compare(subjects, target=dict(asked.pop("target")), **asked)
     document = comparison_document(comparison, drawn=bool(kinds))
     if flags["csv"]:
-        _wrote(csv.write(comparison, out, force=force))
+        _wrote(csv.write(comparison, out, NAME, force=force))
     if flags["markdown"]:
         _wrote(_write_markdown(document, out, force=force))
     if kinds:

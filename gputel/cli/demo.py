@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from gputel import demo
-from gputel.cli import show
+from gputel.cli import compare, report, show
 from gputel.cli.help import Command
 from gputel.telemetry.errors import GputelError
 
@@ -66,7 +66,7 @@ def command(out: Path, steps: int) -> int:
     for words, about in acts:
         code = code or _run_act(words, about)
     if code == 0:
-        pages = f"{out / 'gputel-compare.html'}, {out / 'gputel-report.html'}"
+        pages = ", ".join(str(out / f"{each.NAME}.html") for each in (compare, report))
         show.note("")
         show.note(f"open: {pages}, in any browser, offline")
         show.note(f"next: gputel tail {second}")

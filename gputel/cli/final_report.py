@@ -203,7 +203,7 @@ def _write_page(run: Path, order: ReportOrder) -> None:
     from gputel.analysis.render.style import PictureLook
     from gputel.analysis.report import make_report
     from gputel.analysis.runs import read_run
-    from gputel.cli import options
+    from gputel.cli import options, report
 
     page, look = report_document(make_report(read_run(run))), PictureLook(**order.look)
-    options.write(page, list(order.kinds), run, "gputel-report", force=True, look=look)
+    options.write(page, list(order.kinds), run, report.NAME, force=True, look=look)

@@ -164,7 +164,7 @@ def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: A
     doubts = log_doubts(wanted.like) if wanted.like else ()
     document = replace(plan_document(plan), doubts=[f"{asked['like']}: {doubt.text}" for doubt in doubts])
     if asked["csv"]:
-        show.note(f"wrote {exports.write(plan, out, force=force)}")
+        show.note(f"wrote {exports.write(plan, out, NAME, force=force)}")
     if asked["html"]:
         options.write(document, ["html"], out, NAME, force=force)
     if as_json:

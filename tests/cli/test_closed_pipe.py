@@ -9,20 +9,18 @@ from pathlib import Path
 
 import pytest
 
-import gputel
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.conftest import Compose
+from tests.recordings.printed import step
 
-LOGS = Path(gputel.__file__).parent.parent / "sample_logs"
-D16, D24 = (str(LOGS / f"d{depth}-base.log.gz") for depth in (16, 24))
 COMMANDS = {
-    "report": (["report", D16, "--html"], "gputel-report.html"),
-    "parse": (["parse", D16, "--csv", "--rows"], "d16-base.steps.csv"),
-    "compare": (["compare", D16, D24, "--markdown"], "gputel-compare.md"),
+    "report": (["report", "a.log", "--html"], "gputel-report.html"),
+    "parse": (["parse", "a.log", "--csv", "--rows"], "a.steps.csv"),
+    "compare": (["compare", "a.log", "b.log", "--markdown"], "gputel-compare.md"),
     "plan": (["plan", "--depth", "4,8", "--on", "1xH100", "--csv", "--html"], "gputel-plan.csv"),
-    "gate": (["gate", D16, "--target", "loss=9", "--junit", "gate.xml"], "gate.xml"),
+    "gate": (["gate", "a.log", "--target", "loss=9", "--junit", "gate.xml"], "gate.xml"),
     "record": (
         ["record", "--simulate", "1xH100", "--out", "run", "--json", "--html", "--", "echo", "step 1 loss 2"],
         "run/gputel-report.html",
@@ -46,6 +44,8 @@ def into_a_closed_pipe(words: list[str], folder: Path) -> subprocess.CompletedPr
 @pytest.mark.parametrize("name", COMMANDS)
 def test_files_are_written_though_the_reader_of_the_printed_text_is_gone(name: str, tmp_path: Path) -> None:
     words, file = COMMANDS[name]
+    for run in "ab":
+        (tmp_path / f"{run}.log").write_text("".join(f"{step(n)}\n" for n in range(20)))
     result = into_a_closed_pipe(words, tmp_path)
     assert (tmp_path / file).stat().st_size > 0, result.stderr
     assert "Traceback" not in result.stderr

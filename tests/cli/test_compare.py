@@ -150,7 +150,9 @@ def test_markdown_may_name_its_file(gputel: Any, tmp_path: Path) -> None:
 
 
 def test_only_files_of_its_own_are_overwritten(gputel: Any, tmp_path: Path) -> None:
-    words = ("compare", D16, D24, "--markdown", "--out", tmp_path)
+    for name in "ab":
+        (tmp_path / f"{name}.log").write_text("step 0 | loss: 1.0\nstep 1 | loss: 0.9\n")
+    words = ("compare", tmp_path / "a.log", tmp_path / "b.log", "--markdown", "--out", tmp_path)
     assert gputel(*words)[0] == 0
     assert gputel(*words)[0] == 0
     page = tmp_path / "gputel-compare.md"

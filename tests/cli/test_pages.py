@@ -82,15 +82,17 @@ def test_file_that_is_no_page_is_not_taken_for_a_folder() -> None:
 @pytest.mark.parametrize(
     ("words", "flags"),
     [
-        (("report", D16), "--html, --png, --svg, --pdf"),
-        (("parse", D16), "--csv, --parquet, --html, --png, --svg, --pdf"),
-        (("compare", D16, D24), "--csv, --markdown, --html, --png, --svg, --pdf"),
+        (("report", "a.log"), "--html, --png, --svg, --pdf"),
+        (("parse", "a.log"), "--csv, --parquet, --html, --png, --svg, --pdf"),
+        (("compare", "a.log", "b.log"), "--csv, --markdown, --html, --png, --svg, --pdf"),
         (("plan", "--depth", "16", "--on", "H100"), "--csv, --html"),
     ],
 )
 def test_place_where_nothing_is_to_be_written_is_wrong_usage(
     words: tuple[str, ...], flags: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in "ab":
+        Path(f"{name}.log").write_text("".join(f"{step(n)}\n" for n in range(20)))
     answer = CliRunner().invoke(group, [*words, "--out", "x"])
     assert (answer.exit_code, answer.stdout) == (2, "")
     fault = f"--out says where to write, and nothing is to be written; add one of {flags}"

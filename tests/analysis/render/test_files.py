@@ -24,6 +24,7 @@ def panel(name: str) -> Curves:
 
 ROOT = Path(gputel.__file__).parent.parent
 PAGE = Document("a run", [Section(items=[panel("loss"), panel("m/f u"), panel("loss")])])
+ONE_PANEL = Document("a run", [Section(items=[panel("loss")])])
 
 
 def test_page_is_one_file_and_every_panel_a_picture(tmp_path: Path) -> None:
@@ -41,12 +42,12 @@ def test_page_is_one_file_and_every_panel_a_picture(tmp_path: Path) -> None:
 def test_file_is_overwritten_only_if_gputel_wrote_it(kind: str, tmp_path: Path) -> None:
     out = tmp_path / f"mine.{kind}"
     for _ in range(2):
-        assert files.write_page(PAGE, [kind], out, "x") == [out]
+        assert files.write_page(ONE_PANEL, [kind], out, "x") == [out]
     out.write_bytes(b"mine")
     with pytest.raises(GputelError, match="was not written by gputel; choose another path, or --force it"):
-        files.write_page(PAGE, [kind], out, "x")
+        files.write_page(ONE_PANEL, [kind], out, "x")
     assert out.read_bytes() == b"mine"
-    files.write_page(PAGE, [kind], out, "x", force=True)
+    files.write_page(ONE_PANEL, [kind], out, "x", force=True)
     assert out.read_bytes() != b"mine"
 
 
