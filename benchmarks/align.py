@@ -21,7 +21,8 @@ import numpy.typing as npt
 import polars as pl
 
 from gputel.analysis.align import measured
-from gputel.analysis.align.spans import LogMark, of_marks
+from gputel.analysis.align.marks import LogMark
+from gputel.analysis.align.spans import of_marks
 
 START = 1_772_359_200_000_000_000
 SECOND = 1_000_000_000

@@ -1,11 +1,8 @@
-"""A run's lines in order of time -> spans of one kind each, without gap or overlap.
+"""A run's marks in order of time -> spans of one kind each, without gap or overlap.
 
-Lines become marks: records, evaluations, checkpoints, begin and end of a recording. If several ranks print a step,
-the first copy counts. Time never runs backwards from one mark to the next.
-
-A record covers all steps since the record before. The time between two records is training, as long as steps
-usually take nearby; the rest belongs to the evaluation or checkpoint printed between them, else it is `idle`. The
-time before the first record of an attempt is its `start`, and so is what its first step took longer than others.
+The time between two records is training, as long as steps usually take nearby; the rest belongs to the evaluation
+or checkpoint printed between them, else it is `idle`. The time before the first record of an attempt is its
+`start`, and so is what its first step took longer than others.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from gputel.analysis.align import timestamps
+from gputel.analysis.align.marks import BOUNDS, LogMark, log_marks
 from gputel.analysis.align.step_time import LONG, step_ns_near, step_times
 from gputel.analysis.align.timestamps import timed_log
 
@@ -27,8 +24,6 @@ if TYPE_CHECKING:
     from gputel.analysis.align.step_time import StepTime
     from gputel.analysis.align.windows import Numbers
     from gputel.analysis.runs import RunData
-
-BOUNDS = ("began", "ended")
 
 SCHEMA: dict[str, Any] = {
     "kind": pl.String,
@@ -41,43 +36,9 @@ SCHEMA: dict[str, Any] = {
     "text": pl.String,
 }
 PRINTED = ("eval", "checkpoint")  # kinds that a line names; the others are inferred
-STALL_NS = 1_000_000_000  # a gap holds idle time if it is twice as long as its steps, and this much longer
 LONGER = 1.05  # times the usual: a step of which something else may be part
+STALL_NS = 1_000_000_000  # a gap holds idle time if it is twice as long as its steps, and this much longer
 ROUGHLY = 0.1  # of the training in a gap: less than this before an evaluation is an error of the estimate
-
-
-@dataclass(frozen=True)
-class LogMark:
-    """A line with its `time` in ns. Records have `steps` since the last, `first` of an attempt, printed `dt_ns`.
-
-    `text` names the evaluations, or is the line of the checkpoint.
-    """
-
-    kind: str
-    time: int
-    phase: str | None = None
-    attempt: int | None = None
-    step: int | None = None
-    steps: int = 0
-    first: bool = False
-    dt_ns: float | None = None
-    text: str | None = None
-
-
-def log_marks(subject: RunData, tables: timestamps.TimedLog) -> dict[str | None, list[LogMark]]:
-    """Returns the marks by node, if several nodes printed records; evaluations of one node apply to all."""
-    nodes: list[str | None] = [None]
-    if "node" in tables.records.columns:
-        nodes = tables.records["node"].unique(maintain_order=True).to_list() or [None]
-    several = len(nodes) > 1
-    marks_by_node: dict[str | None, list[LogMark]] = {}
-    for node in nodes:
-        lines = tables.of_node(node) if several else tables
-        bounds = _bounds(subject, node if "node" in tables.records.columns else None, tables.cut_ns)
-        marks = [*_lines(lines), *bounds]
-        order = {"began": 0, "ended": 2}
-        marks_by_node[node] = sorted(marks, key=lambda mark: (mark.time, order.get(mark.kind, 1)))
-    return marks_by_node
 
 
 @dataclass(frozen=True)
@@ -123,122 +84,6 @@ def of_marks(
     rows = [span.row() for span in _merged(_cut(marks, resolution_ns, times))]
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     return frame.with_columns(pl.col("start", "end").cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
-
-
-def _lines(tables: timestamps.TimedLog) -> Iterator[LogMark]:
-    others = pl.concat([_evals(tables.evals), _checkpoints(tables.events)], how="diagonal_relaxed")
-    others = others if tables.stamped else _within_steps(others, tables.records)
-    rows = pl.concat([others, _records(tables.records)], how="diagonal_relaxed")
-    rows = rows.filter(pl.col("time").is_not_null()).sort("line", maintain_order=True)
-    rows = rows.with_columns(pl.col("time").dt.epoch("ns").cum_max())
-    names = ("kind", "time", "phase", "attempt", "step", "steps", "first", "dt_ns", "text")
-    phase: str | None = None
-    attempt: int | None = None
-    for row in rows.select(names).iter_rows(named=True):
-        if row["phase"] is None:  # a checkpoint's line names no phase
-            row |= {"phase": phase, "attempt": attempt}
-        phase, attempt = row["phase"], row["attempt"]
-        yield LogMark(**row)
-
-
-def _within_steps(others: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
-    """Places evaluations and checkpoints of a log without timestamps: only those that a long step time contains.
-
-    Such a step took as long as those around it; the rest of its time belongs to the line before it. Checkpoints
-    count only if the step times behind them are long where no evaluation was printed, too.
-    """
-    if others.is_empty() or "dt_ms" not in records.columns:
-        return others.clear()
-    usual = timestamps.usual_near(pl.col("dt_ms"))
-    timed = records.filter(pl.col("time").is_not_null() & pl.col("dt_ms").is_finite())
-    compiled = pl.int_range(pl.len()).over("phase", "attempt") == 0  # why an attempt's first step is long
-    longer = (pl.col("dt_ms") > LONG * usual) & ~compiled
-    steps = timed.select("line", "time", longer=longer, usual=usual).sort("line")
-    following = steps.rename({"line": "next"}).select("next", "longer", "usual", at="time")
-    placed = others.sort("line").join_asof(
-        following, left_on="line", right_on="next", strategy="forward", check_sortedness=False
-    )
-    ends = pl.col("at") - pl.duration(microseconds=(pl.col("usual") * 1000).round())
-    alone = pl.col("kind").n_unique().over("next") == 1
-    saved = placed.filter((pl.col("kind") == "checkpoint") & alone)["longer"]
-    contained = placed if 2 * saved.sum() > len(saved) else placed.filter(pl.col("kind") != "checkpoint")
-    return contained.filter(pl.col("longer")).with_columns(time=ends).select(others.columns)
-
-
-def _records(records: pl.DataFrame) -> pl.DataFrame:
-    numbered = records.filter(pl.col("step").is_not_null()).unique(
-        ["phase", "attempt", "step"], keep="first", maintain_order=True
-    )
-    records_once = pl.concat([numbered, records.filter(pl.col("step").is_null())]).sort(
-        "line", maintain_order=True
-    )
-    place = ["phase", "attempt"]
-    gap = pl.col("step").diff().over(place)
-    usual = gap.median().over(place).cast(pl.Int64)
-    dt = pl.col("dt_ms") * 1e6 if "dt_ms" in records_once.columns else pl.lit(None, pl.Float64)
-    return records_once.select(
-        pl.lit("train").alias("kind"),
-        "time",
-        "line",
-        *place,
-        "step",
-        pl.coalesce(gap, _steps_of_first(usual), 1).alias("steps"),
-        pl.int_range(pl.len()).over(place).eq(0).alias("first"),
-        pl.when(dt.is_finite() & (dt >= 0)).then(dt).alias("dt_ns"),
-    )
-
-
-def _steps_of_first(usual: pl.Expr) -> pl.Expr:
-    """Returns how many steps an attempt's first record covers: step 0 one, step 10 of every tenth ten."""
-    step = pl.col("step")
-    regular = (step % usual == 0) | ((step + 1) % usual == 0)
-    return pl.when(step <= 1).then(1).when(regular).then(usual).otherwise(pl.min_horizontal(step, usual))
-
-
-def _evals(evals: pl.DataFrame) -> pl.DataFrame:
-    """Returns one mark per line, however many metrics it has."""
-    return evals.group_by("line", maintain_order=True).agg(
-        pl.lit("eval").alias("kind"),
-        pl.col("time", "phase", "attempt", "step").first(),
-        pl.col("name").unique(maintain_order=True).str.join(", ").alias("text"),
-        steps=pl.lit(0, pl.Int64),
-        first=pl.lit(False),
-        dt_ns=pl.lit(None, pl.Float64),
-    )
-
-
-def _checkpoints(events: pl.DataFrame) -> pl.DataFrame:
-    saved = events.filter(pl.col("kind") == "checkpoint")
-    return saved.select(
-        "kind",
-        "time",
-        "line",
-        "step",
-        "text",
-        steps=pl.lit(0, pl.Int64),
-        first=pl.lit(False),
-    )
-
-
-def _bounds(subject: RunData, node: str | None, cut_ns: int) -> Iterator[LogMark]:
-    if subject.recording is None:
-        yield from _first_line(subject, cut_ns)
-        return
-    segments: Any = subject.recording.segments
-    if node is not None:
-        segments = segments.filter(pl.col("node").eq_missing(node))
-    for started, ended in segments.select(pl.col("started", "ended").dt.epoch("ns")).iter_rows():
-        if started is not None:
-            yield LogMark("began", started)
-        if ended is not None:
-            yield LogMark("ended", ended)
-
-
-def _first_line(subject: RunData, cut_ns: int) -> Iterator[LogMark]:
-    """Yields where a log with timestamps begins, if that is before its first record."""
-    began, times = subject.log.began, subject.log.records["time"].drop_nulls()
-    if began is not None and len(times) and began < int(times.dt.epoch("ns")[0]):
-        yield LogMark("began", began + cut_ns)
 
 
 def _cut(marks: Sequence[LogMark], resolution_ns: int, times: Mapping[str, StepTime]) -> Iterator[Span]:

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputel.analysis.align import cut_spans, join, measured
-from gputel.analysis.align.spans import LogMark, of_marks
+from gputel.analysis.align.marks import LogMark
+from gputel.analysis.align.spans import of_marks
 from gputel.analysis.documents.report import phase_name
 from gputel.analysis.runs import RunData, read_run
-from tests.analysis.align.conftest import evaluated_every_20
 from tests.recordings.printed import SECOND, kinds_and_seconds, saved, step, validation
 
 Recorded = Callable[..., RunData]
@@ -34,18 +34,6 @@ def test_record_stands_for_the_steps_since_the_one_before(recorded: Recorded, st
     cut = cut_spans(recorded([(0, 60, every(stride, 5))])).filter(kind="train")
     assert cut["step"].to_list() == [0, stride, 2 * stride, 3 * stride, 4 * stride]
     assert cut["steps"].to_list() == [1, *[stride] * 4]
-
-
-def test_irregular_records_stand_for_as_many_steps_as_lie_between_them(recorded: Recorded) -> None:
-    lines = [(10.0 + n, step(n)) for n in (0, 1, 2, 7, 8, 20)]
-    assert cut_spans(recorded([(0, 40, lines)])).filter(kind="train")["steps"].to_list() == [
-        1,
-        1,
-        1,
-        5,
-        1,
-        12,
-    ]
 
 
 @pytest.mark.parametrize(("first", "stands_for"), [(0, 1), (1, 1), (10, 10), (9, 10), (5010, 10), (4, 4)])
@@ -154,16 +142,6 @@ def test_segment_without_an_end_ends_with_its_last_line(recorded: Recorded) -> N
     assert kinds_and_seconds(cut_spans(recorded([(0, None, every(1, 3))])))[-1] == ("train", 11, 12)
 
 
-def test_copies_of_ranks_are_one_record(recorded: Recorded) -> None:
-    lines = [
-        (10 + n + rank / 100, step(n, dt_ms=1000, head=f"[rank{rank}]: "))
-        for n in range(4)
-        for rank in range(4)
-    ]
-    cut = cut_spans(recorded([(9, 13, lines)])).filter(kind="train")
-    assert kinds_and_seconds(cut)[1:] == [("train", 10, 11), ("train", 11, 12), ("train", 12, 13)]
-
-
 def test_nodes_that_print_the_same_steps_have_spans_of_their_own(recorded: Recorded) -> None:
     segments = [(0, 15, every(1, 3)), (0, 15, every(1, 3, second=10.2))]
     cut = cut_spans(recorded(segments, nodes=["0", "1"]))
@@ -242,23 +220,6 @@ def test_long_step_time_after_an_evaluation_is_divided_between_both(tmp_path: Pa
     assert totals["train"] == pytest.approx(100)
 
 
-def test_evaluation_that_no_step_time_contains_has_no_time_of_its_own(tmp_path: Path) -> None:
-    lines = [step(n, dt_ms=1000.0) for n in range(100)]
-    (tmp_path / "a.log").write_text("\n".join([*lines[:50], validation(50), *lines[50:]]) + "\n")
-    assert set(cut_spans(read_run(tmp_path / "a.log"))["kind"]) == {"train"}
-
-
-def test_long_first_step_after_an_evaluation_is_compilation(tmp_path: Path) -> None:
-    lines = [validation(0), *(step(n, dt_ms=20_000.0 if n == 0 else 1000.0) for n in range(60))]
-    (tmp_path / "a.log").write_text("\n".join(lines) + "\n")
-    spans = cut_spans(read_run(tmp_path / "a.log"))
-    seconds = spans.select(pl.col("end").max() - pl.col("start").min()).item().total_seconds()
-    assert (set(spans["kind"]), seconds) == ({"start", "train"}, pytest.approx(79))
-    assert spans.filter(kind="start").select((pl.col("end") - pl.col("start")).sum()).item() == timedelta(
-        seconds=19
-    )
-
-
 def test_whole_second_stamps_do_not_lengthen_the_steps_before_an_evaluation(tmp_path: Path) -> None:
     """Ten steps take 6.57 s: most stamps are 7 s apart, and their median would add half a second to each."""
     lines, second = [], 100.3
@@ -275,15 +236,6 @@ def test_whole_second_stamps_do_not_lengthen_the_steps_before_an_evaluation(tmp_
     )
     cut = cut_spans(read_run(path)).filter(kind="eval")
     assert (cut["end"] - cut["start"]).dt.total_milliseconds().mean() == pytest.approx(20_000, abs=500)
-
-
-def test_checkpoints_that_no_step_time_contains_are_absent_beside_evaluations_that_one_does(
-    tmp_path: Path,
-) -> None:
-    """Every second checkpoint is printed with an evaluation, whose time is in the step behind both."""
-    path = tmp_path / "run.log"
-    path.write_text(evaluated_every_20(80, lambda step: step % 10 == 0))
-    assert cut_spans(read_run(path))["kind"].unique().sort().to_list() == ["eval", "train"]
 
 
 def test_save_announced_before_its_step_is_not_taken_for_training(tmp_path: Path) -> None:
