@@ -60,7 +60,7 @@ def write_facts(folder: Path, gpus: Sequence[GpuTotals] | None = None) -> Path:
     """Writes facts.json into a recording that has ended, by a rename; `gpus` are its totals, if they were made."""
     row = facts.computed(folder, gpus)
     if row is None:
-        raise GputelError(str(folder), "is no run", "name a run folder")
+        raise GputelError(str(folder), "is not a run", "name a run folder")
     document = {"schema": SCHEMA, "facts_version": FACTS_VERSION, "files": sizes(folder), **row.as_json()}
     content = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1).encode()
     write_whole(folder / NAME, content)

@@ -80,7 +80,7 @@ def expression(name: str, names: KnownNames, *, as_number: bool = False) -> str:
         return f'(SELECT "last" FROM metrics WHERE run = r.id AND name = {_literal(name)})'
     near = get_close_matches(name, names.all(), 3, 0.5)
     hint = f"did you mean {', '.join(dict.fromkeys(near))}?" if near else "see 'gputel runs --columns all'"
-    raise GputelError(name, "is no fact, setting or metric of any run", hint, exit_code=2)
+    raise GputelError(name, "is not a fact, setting or metric of any run", hint, exit_code=2)
 
 
 def condition(text: str, names: KnownNames) -> str:

@@ -171,7 +171,7 @@ def compare(
 
 def _prices(by: str, price: float | None, kwh: float | None) -> Prices:
     if by not in AXES:
-        raise GputelError(f"by={by!r}", "is no axis", f"one of {', '.join(AXES)}", exit_code=2)
+        raise GputelError(f"by={by!r}", "is not an axis", f"one of {', '.join(AXES)}", exit_code=2)
     prices = Prices(price, kwh)
     if by == "cost" and not prices.known:
         hint = "add --price 4 for a GPU hour, or --kwh 0.3"

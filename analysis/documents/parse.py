@@ -62,7 +62,7 @@ def parse_document(logs: Sequence[Log], *, drawn: bool = True) -> Document:
 
 
 def lines_of(subject: RunData, name: str, tint: int = 0, price: float | None = None) -> list[RunCurve]:
-    """A curve for each phase that numbers its steps; `price` is dollars for an hour of a GPU."""
+    """A curve for each phase that numbers its steps; `price` is dollars per GPU hour."""
     from gputel.analysis.compare.axes import Prices
     from gputel.analysis.compare.curves import rows_of, run_phase
     from gputel.analysis.documents.panels.metrics import RunCurve

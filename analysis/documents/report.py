@@ -67,7 +67,7 @@ def report_document(
 ) -> Document:
     """`panels=False` saves the time of reading every sample where nothing will be drawn.
 
-    `price` is dollars for an hour of a GPU.
+    `price` is dollars per GPU hour.
     """
     subject = report.subject
     bars = list(gpus.time_panels(report.totals, subject.name)) if panels else []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Terms:
-    """Price of a GPU for an hour, and the budget of the whole run."""
+    """Price of a GPU hour, and the budget of the whole run."""
 
     price: float | None = None
     budget: float | None = None

@@ -108,7 +108,7 @@ def _refuse_nonsense(asked: PlanRequest) -> None:
         raise GputelError(" ".join(named), "are alternatives", "give one of them", exit_code=2)
     lone = [f"--{name}" for name in ("dim", "heads", "tied") if getattr(asked, name) and not asked.layers]
     if lone:
-        raise GputelError(lone[0], "is the shape of --layers", "say --layers 12 too", exit_code=2)
+        raise GputelError(lone[0], "goes with --layers", "say --layers 12 too", exit_code=2)
     for name, choices in CHOICES.items():
         word = getattr(asked, name)
         if word is not None and word not in choices:

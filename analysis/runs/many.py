@@ -57,4 +57,4 @@ def _read(
 
 
 def _killed(path: Path) -> GputelError:
-    return GputelError(str(path), "reading it killed the process that read it", "is there memory enough?")
+    return GputelError(str(path), "reading it killed the process that read it", "is there enough memory?")

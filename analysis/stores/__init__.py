@@ -83,7 +83,7 @@ def store_reader(path: Path) -> StoreReader:
 
         return wandb.FileReader(path)
     if which is None:
-        raise GputelError(str(path), "is no store that gputel reads", "see docs/stores.md")
+        raise GputelError(str(path), "is not a store that gputel reads", "see docs/stores.md")
     from gputel.analysis.stores.whole import WholeReader
 
     return WholeReader(path, which)

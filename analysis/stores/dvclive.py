@@ -64,6 +64,6 @@ def _rows(path: Path, rejects: list[Reject]) -> Iterator[tuple[int, int, float]]
         except (ValueError, IndexError, OverflowError):
             step = None
         if step is None:
-            rejects.append(Reject(number, FORMAT, f"a row of {path.name} is no step and number"))
+            rejects.append(Reject(number, FORMAT, f"a row of {path.name} is not a step and a number"))
             continue
         yield step, moment, value

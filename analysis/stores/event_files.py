@@ -167,7 +167,7 @@ class EventDecoder:
         try:
             event = read_record(payload)
         except (WireError, struct.error) as error:
-            self.rejects.append(Reject(record + 1, FORMAT, f"a record is no event: {error}"))
+            self.rejects.append(Reject(record + 1, FORMAT, f"a record is not an event: {error}"))
             return
         if not self.first_time:
             self.first_time = event.wall_time

@@ -43,7 +43,9 @@ def read(path: Path, data: bytes) -> StoredRun:
     try:
         state = json.loads(data)
     except (ValueError, RecursionError) as error:
-        return StoredRun(name, str(path), FORMAT, from_rows([]), fault=f"is no whole JSON document: {error}")
+        return StoredRun(
+            name, str(path), FORMAT, from_rows([]), fault=f"is not a complete JSON document: {error}"
+        )
     state = state if isinstance(state, dict) else {}
     history = state.get("log_history")
     rejects: list[Reject] = []

@@ -70,7 +70,7 @@ def _add_verbose(command: click.Command) -> None:
     """Adds `--verbose`, which every command has, and names the settings before the command runs."""
     if any(option.name == "verbose" for option in command.params):
         return
-    about = "Name the settings files that count."
+    about = "Name the settings files in effect."
     command.params.append(click.Option(["--verbose"], is_flag=True, help=about))
     run = command.callback
     assert run is not None

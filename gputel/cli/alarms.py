@@ -59,7 +59,7 @@ def alarm_options(command: Command) -> Command:
 
 def check(asked: Mapping[str, Any]) -> None:
     if asked["budget"] is not None and asked["price"] is None:
-        raise click.UsageError("--budget needs --price, the price of a GPU for an hour")
+        raise click.UsageError("--budget needs --price, the price of a GPU hour")
 
 
 def wanted(asked: Mapping[str, Any]) -> list[Rule]:

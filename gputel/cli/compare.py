@@ -61,7 +61,7 @@ GROUPS: Groups = {
     help="Compare at equal values of this.",
 )
 @click.option("--metric", metavar="NAME", help="loss, val_loss, val_bpb, or any other that was printed.")
-@click.option("--phase", metavar="NAME", help="The phase; else the shared one with most steps.")
+@click.option("--phase", metavar="NAME", help="Phase to compare; by default the shared one with most steps.")
 @click.option(
     "--target",
     type=options.target,
@@ -71,11 +71,9 @@ GROUPS: Groups = {
 )
 @options.directions
 @options.price
-@click.option("--kwh", type=options.dollars, metavar="$", help="Dollars for a kWh.")
-@click.option(
-    "--smooth", type=click.FloatRange(min=1), metavar="STEPS", help="Take the mean of the last so many steps."
-)
-@click.option("--group", metavar="SETTING", help="Runs with one value of it are seeds: mean and deviation.")
+@click.option("--kwh", type=options.dollars, metavar="$", help="Dollars per kWh.")
+@click.option("--smooth", type=click.FloatRange(min=1), metavar="STEPS", help="Average over this many steps.")
+@click.option("--group", metavar="SETTING", help="Average runs that share its value, such as seeds.")
 @click.option("--csv", is_flag=True, help="Write the tables as CSV.")
 @click.option("--markdown", is_flag=True, help="Write the tables as one Markdown file.")
 @options.options
@@ -88,7 +86,7 @@ GROUPS: Groups = {
 def command(
     runs: tuple[str, ...], where: str | None, out: Path, force: bool, as_json: bool, **asked: Any
 ) -> None:
-    """Put runs beside each other at equal steps, tokens, time, FLOPs, energy or dollars.
+    """Compare runs at equal steps, tokens, time, FLOPs, energy or dollars.
 
     RUN is a run folder, a log, a store, a folder of these, a glob, or `latest`. Differences are from the
     first. More than 50 runs are compared by their totals, without curves.

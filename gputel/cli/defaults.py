@@ -178,7 +178,7 @@ def _typed(place: str, key: str, value: object, option: click.Option) -> str | l
     values = value if option.multiple and isinstance(value, list) else [value]
     if any(isinstance(each, (dict, list)) for each in values):
         hint = "write one value" + (", or a list of them" if option.multiple else "")
-        raise GputelError(place, f"{key} is no value of this option", hint, exit_code=2)
+        raise GputelError(place, f"{key} is not a value of this option", hint, exit_code=2)
     typed = [str(each).lower() if isinstance(each, bool) else str(each) for each in values]
     return typed if option.multiple else typed[0]
 

@@ -22,7 +22,7 @@ EXAMPLES = (
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @click.pass_context
 def command(ctx: click.Context, simulate: str | None, out: str, as_json: bool) -> None:
-    """Say what keeps this machine from recording well, and how to fix it."""
+    """Check what keeps this machine from recording well, and how to fix it."""
     from gputel.analysis.documents.doctor import doctor_document
     from gputel.analysis.report import checkup
     from gputel.cli import show

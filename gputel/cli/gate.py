@@ -41,7 +41,7 @@ GROUPS: Groups = {
     "--target", type=options.target, multiple=True, metavar="METRIC=VALUE", help="What the run must reach."
 )
 @options.directions
-@click.option("--phase", metavar="NAME", help="The phase to judge, else the one with most steps.")
+@click.option("--phase", metavar="NAME", help="Phase to judge; by default the one with most steps.")
 @click.option(
     "--warmup", default=10, show_default=True, metavar="STEPS", help="Steps at the start that do not count."
 )
@@ -67,7 +67,7 @@ def command(
     junit: Path | None,
     force: bool,
 ) -> int:
-    """Say whether a run got worse than its baseline: for CI.
+    """Check whether a run got worse than its baseline, for CI.
 
     Ends with 4 where a limit is broken, and with 5 where there is too little data to say.
     """

@@ -58,7 +58,7 @@ def instructions(asked: Mapping[str, Any], *, has_command: bool) -> Instructions
     if any(stops) and not has_command:
         raise click.UsageError("--stop-on, --stop-after and --budget stop a command, and there is none")
     if asked["budget"] is not None and asked["price"] is None:
-        raise click.UsageError("--budget needs --price, the price of a GPU for an hour")
+        raise click.UsageError("--budget needs --price, the price of a GPU hour")
     from gputel.analysis.live.instructions import Instructions
 
     if asked["prometheus"] is not None:

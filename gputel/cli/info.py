@@ -16,7 +16,7 @@ EXAMPLES = (
 @click.argument("run", default="latest")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def command(run: str, as_json: bool) -> None:
-    """Say what a run folder holds: what ran, on which GPUs, what was recorded.
+    """Show what a run folder holds: what ran, on which GPUs, what was recorded.
 
     RUN is a run folder, or `latest`.
     """

@@ -171,7 +171,7 @@ def spending(text: str) -> float:
 
 def price(command: Command) -> Command:
     """Adds `--price $`, the same in every command that counts money."""
-    return click.option("--price", type=dollars, metavar="$", help="Dollars for an hour of a GPU.")(command)
+    return click.option("--price", type=dollars, metavar="$", help="Dollars per GPU hour.")(command)
 
 
 def budget(about: str) -> Callable[[Command], Command]:

@@ -70,7 +70,7 @@ GROUPS: Groups = {
     default="64G",
     show_default=True,
     metavar="N",
-    help="Read at most so much of each file, unpacked.",
+    help="Read at most this much of each file, counted after decompression.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Name each file that was skipped or held nothing.")
 @click.option("--rejects", is_flag=True, help="List the lines that look like records and could not be read.")

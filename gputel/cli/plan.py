@@ -92,11 +92,11 @@ GROUPS: Groups = {
 @option("--hours", type=options.hours, metavar="31h", help="The most time; plain numbers are hours.")
 @options.budget("The most dollars.")
 @options.price
-@option("--data-tokens", type=options.count, metavar="N", help="How much text there is.")
+@option("--data-tokens", type=options.count, metavar="N", help="Tokens in the training data.")
 @option(
     "--optimizer",
     type=click.Choice(["adamw", "muon", "sgd"]),
-    help="How it trains, for the memory that its state takes.  [default: adamw]",
+    help="Optimizer, for the memory of its state.  [default: adamw]",
 )
 @option(
     "--dtype",
@@ -106,7 +106,7 @@ GROUPS: Groups = {
 @option(
     "--shard",
     type=click.Choice(["none", "zero1", "fsdp", "zero3"]),
-    help="What is spread over the GPUs.  [default: none]",
+    help="What is sharded over the GPUs.  [default: none]",
 )
 @option(
     "--loss",
@@ -146,7 +146,7 @@ GROUPS: Groups = {
 @flag("--force", help="Overwrite files that gputel did not write.")
 @flag("--json", "as_json", help="Print the plan as JSON.")
 def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: Any) -> None:
-    """Say what a run will take before it starts: memory, time, money, energy, data, checkpoints.
+    """Estimate what a run will take before it starts: memory, time, money, energy, data, checkpoints.
 
     Name what to plan by --depth, --params or --layers; or give --budget or --hours for the largest depth that fits.
     """

@@ -47,7 +47,7 @@ GROUPS: Groups = {
         "inside",
         "stop-on",
         "stop-after",
-        ("budget price", "Stop it when this is spent, at this price of a GPU for an hour."),
+        ("budget price", "Stop it when this is spent, at this price of a GPU hour."),
         "grace",
         "then",
         "prometheus",
@@ -68,9 +68,9 @@ GROUPS: Groups = {
     type=click.FloatRange(0, 10_000, min_open=True),
     default=100.0,
     metavar="RATE",
-    help="Samples a second.  [default: 100]",
+    help="Samples per second.  [default: 100]",
 )
-@click.option("--gpus", help="Only these, by index or uuid.", metavar="0,2")
+@click.option("--gpus", help="Only these, by index or UUID.", metavar="0,2")
 @click.option("--no-host", is_flag=True, help="Only the GPUs: no CPU, memory, disks, networks, processes.")
 @click.option(
     "--for",
@@ -82,7 +82,7 @@ GROUPS: Groups = {
 @click.option("--out", help="The run folder itself; otherwise runs/<stamp>-<name>.", metavar="DIR")
 @click.option("--continue", "onto", help="Add a segment to this run: a job that resumed.", metavar="RUN")
 @click.option("--name", help="Name of the run; else that of --out, or of the command.", metavar="NAME")
-@click.option("--tag", "tags", type=options.tag, multiple=True, help="A fact for run.json.", metavar="K=V")
+@click.option("--tag", "tags", type=options.tag, multiple=True, help="Add a tag to run.json.", metavar="K=V")
 @click.option(
     "--no-source", is_flag=True, help="Save neither uncommitted changes nor files that COMMAND names."
 )
@@ -106,7 +106,7 @@ GROUPS: Groups = {
     default="off",
     show_default=True,
     envvar="GPUTEL_INSIDE",
-    help="Say of a command that hangs in which line each rank stands.",
+    help="When the command hangs, record the line that each rank is in.",
 )
 @click.option(
     "--max-overhead",

@@ -55,7 +55,7 @@ def command(
     as_json: bool,
     **asked: bool,
 ) -> int:
-    """Say what a run was, where its time and energy went, and what held it up.
+    """Show what a run was, where its time and energy went, and what held it up.
 
     RUN is a run folder, a log, or `latest`, the default. --gpu and --log join a table of readings and a log that
     were not recorded together.

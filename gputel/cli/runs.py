@@ -45,8 +45,8 @@ def _words(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 @click.option(
     "--sort", multiple=True, callback=_words, metavar="NAME,...", help="Sort by these; -NAME sorts downwards."
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show at most so many rows.")
-@click.option("--sql", metavar="SELECT", help="Ask in SQL; the tables are runs, settings and metrics.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show at most this many rows.")
+@click.option("--sql", metavar="SELECT", help="Query in SQL; the tables are runs, settings and metrics.")
 @click.option("--no-update", is_flag=True, help="Use what is known already; look at no folder.")
 @click.option(
     "--columns", multiple=True, callback=_words, metavar="NAME,...", help="Show these; 'all' is every fact."

@@ -22,7 +22,7 @@ EXAMPLES = (
     type=click.IntRange(1, 100),
     default=3,
     show_default=True,
-    help="How often to look.",
+    help="How many times to look.",
     metavar="N",
 )
 @click.option(
@@ -35,7 +35,7 @@ EXAMPLES = (
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, with all threads.")
 def command(run: str, rounds: int, every: float, as_json: bool) -> None:
-    """Say in which line each rank of a running training stands, and who holds up the others.
+    """Show the line that each rank of a running training is in, and which rank holds up the others.
 
     RUN is a run folder that is being recorded on this machine with --inside stacks, or `latest`.
     """

@@ -52,7 +52,7 @@ def refusal(program: str, number: int) -> GputelError:
         return GputelError(program, "command not found", "check its spelling and PATH", exit_code=NOT_FOUND)
     hint = {
         errno.EACCES: "make it executable with `chmod +x`, or name its interpreter",
-        errno.ENOEXEC: "it is a program for another system, or none",
+        errno.ENOEXEC: "it is not a program, or one for another system",
     }.get(number, "")
     return GputelError(program, f"cannot be run: {os.strerror(number)}", hint, exit_code=NOT_EXECUTABLE)
 

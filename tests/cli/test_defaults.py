@@ -137,7 +137,7 @@ def test_flag_then_variable_then_users_file_then_folder_then_default(home: Path)
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("[record]\nhz = {a = 1}\n", "[record] hz is no value of this option; write one value\n"),
+        ("[record]\nhz = {a = 1}\n", "[record] hz is not a value of this option; write one value\n"),
         ("[record]\nmax-overhead = 2\n", "Invalid value for '--max-overhead': '2' is not a share"),
         ("record = 3\n", "'record' is not a table; write [record]\n"),
         ('[record]\n"\\u001b[2J" = 3\n', "'record' has no option '\\x1b[2J'; see 'gputel record --help'"),

@@ -77,7 +77,7 @@ def test_price_and_budget_are_the_same_in_every_command(command: str) -> None:
     assert loaded is not None
     money = {option.name: option for option in loaded.params if option.name in ("price", "budget")}
     assert {option.metavar for option in money.values()} == {"$"}
-    assert money["price"].help == "Dollars for an hour of a GPU."
+    assert money["price"].help == "Dollars per GPU hour."
     with pytest.raises(click.BadParameter) as fault:
         loaded.make_context(command, ["--price", "abc"])
     assert "'--price': 'abc' is not a number of dollars like 4 or 2.50" in fault.value.format_message()

@@ -332,7 +332,7 @@ def test_page_shows_the_same_tables_offline(tmp_path: Path) -> None:
             "--depth 16 --params 1B --on H100",
             "--depth --params: are alternatives; give one of them",
         ),
-        ("--depth 16 --dim 768 --on H100", "--dim: is the shape of --layers; say --layers 12 too"),
+        ("--depth 16 --dim 768 --on H100", "--dim: goes with --layers; say --layers 12 too"),
         (
             "--layers 12 --dim 768 --heads 7 --on H100",
             "--heads 7: a dim of 768 does not split into 7 heads of an even size; try --heads 6",

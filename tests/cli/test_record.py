@@ -160,7 +160,10 @@ def test_command_that_cannot_be_run_is_126_and_leaves_no_folder() -> None:
     Path("text").chmod(0o755)
     answer = record("--out", "here/and/there", "--", "./text")
     assert answer.returncode == 126
-    assert "./text: cannot be run: Exec format error; it is a program for another system" in answer.stderr
+    assert (
+        "./text: cannot be run: Exec format error; it is not a program, or one for another system"
+        in answer.stderr
+    )
     assert not Path("here").exists()
 
 

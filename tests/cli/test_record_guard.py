@@ -234,7 +234,7 @@ def _free_port() -> int:
     ("options", "line"),
     [
         (["--stop-on", "nam"], "--stop-on nam: no such alarm; the alarms are: nan, spike"),
-        (["--budget", "9"], "--budget needs --price, the price of a GPU for an hour"),
+        (["--budget", "9"], "--budget needs --price, the price of a GPU hour"),
         (["--then", "say 'x"], "--then: no closing quotation; close the quotes"),
         (["--prometheus", "x"], "--prometheus x: is not [HOST]:PORT; write e.g. :9400 or 0.0.0.0:9400"),
     ],

@@ -133,7 +133,7 @@ def test_project_file_can_disable_a_rule() -> None:
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
-        (["--budget", "100"], "gputel tail: --budget needs --price, the price of a GPU for an hour"),
+        (["--budget", "100"], "gputel tail: --budget needs --price, the price of a GPU hour"),
         (["--preset", "own"], "--preset own: no such preset; the presets are: rented"),
         (["--on-alarm", "'x"], "--on-alarm: no closing quotation; close the quotes"),
         (["--webhook", "nowhere"], "--webhook: is not a web address; it starts with https://"),

@@ -161,7 +161,9 @@ def kept_token(path: Path) -> str:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         if path.stat().st_mode & 0o077:
-            raise GputelError(f"--token-file {path}", "others may read it", f"chmod 600 {path}") from None
+            raise GputelError(
+                f"--token-file {path}", "other users can read it", f"chmod 600 {path}"
+            ) from None
         return checked_token(path.read_text("utf-8", "replace").strip(), f"--token-file {path}")
     except OSError as error:
         fault = f"cannot be written: {(error.strerror or str(error)).lower()}"
@@ -175,7 +177,7 @@ def kept_token(path: Path) -> str:
 def checked_token(token: str, place: str) -> str:
     """Refuses a token that is easily guessed, or does not fit a link and a cookie."""
     if len(token) < SHORTEST_TOKEN or not TOKEN.fullmatch(token):
-        fault = f"is no token of at least {SHORTEST_TOKEN} letters, digits, - and _"
+        fault = f"is not a token of at least {SHORTEST_TOKEN} letters, digits, - and _"
         hint = "make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
         raise GputelError(place, fault, hint, exit_code=2)
     return token

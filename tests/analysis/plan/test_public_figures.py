@@ -49,7 +49,7 @@ def test_vocabulary_of_32_leaves_the_blocks(plan: Plan, depth: int, parameters: 
     assert plan(depth, "8xH100-PCIe", vocab=32).figures["parameters"].value == parameters
 
 
-def test_log_of_depth_16_foretells_the_steps_of_depth_24(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
+def test_log_of_depth_16_predicts_the_steps_of_depth_24(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
     """By the public figures of other depths; that of depth 24 itself is taken away."""
     others = without_depth(24)
     monkeypatch.setattr(mfu, "public", lambda *_: others)
@@ -64,7 +64,7 @@ def test_log_of_depth_16_foretells_the_steps_of_depth_24(monkeypatch: pytest.Mon
     assert figures["dt_ms"].low / 1000 <= D24_STEP_S <= figures["dt_ms"].high / 1000
 
 
-def test_without_a_run_the_public_figures_alone_foretell_it(
+def test_without_a_run_the_public_figures_alone_predict_it(
     monkeypatch: pytest.MonkeyPatch, plan: Plan
 ) -> None:
     others = without_depth(24)

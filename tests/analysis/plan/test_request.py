@@ -18,7 +18,7 @@ from tests.analysis.plan.scenes import Write
         ({}, "gputel plan: no size or limit was given; say --depth 16,20,24, --params 1.5B or --layers; "),
         ({"depth": [16]}, "gputel plan: the GPUs are not named; say --on 2xH100"),
         ({"depth": [16], "params": [10**9]}, "--depth --params: are alternatives; give one of them"),
-        ({"depth": [16], "heads": 6}, "--heads: is the shape of --layers; say --layers 12 too"),
+        ({"depth": [16], "heads": 6}, "--heads: goes with --layers; say --layers 12 too"),
         ({"layers": 12, "on": "H100"}, "--layers: needs the width too; say --dim 768"),
         ({"depth": [16], "shard": "all"}, "--shard all: is not known; one of none, zero1, fsdp, zero3"),
     ],

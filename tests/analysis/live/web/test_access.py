@@ -111,14 +111,16 @@ def test_token_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
     path.chmod(0o644)
     with pytest.raises(GputelError) as error:
         access.kept_token(path)
-    assert str(error.value) == f"--token-file {path}: others may read it; chmod 600 {path}"
+    assert str(error.value) == f"--token-file {path}: other users can read it; chmod 600 {path}"
 
 
 @pytest.mark.parametrize(
     "token", ["", "short", "with a space in its middle", "semicolon;semicolon;", "ü" * 20]
 )
 def test_weak_token_is_refused(token: str) -> None:
-    with pytest.raises(GputelError, match=r"^--token: is no token of at least 16 letters, digits, - and _; "):
+    with pytest.raises(
+        GputelError, match=r"^--token: is not a token of at least 16 letters, digits, - and _; "
+    ):
         access.checked_token(token, "--token")
 
 
