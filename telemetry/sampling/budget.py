@@ -9,7 +9,7 @@ preempted during a read, only its processor time counts.
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gputel.telemetry.clock import SECOND
@@ -45,6 +45,31 @@ def thread_usage() -> resource.struct_rusage:
 
 
 @dataclass
+class ReadCost:
+    """What one read of a tier takes inside the driver, which may go over several ticks."""
+
+    calls: dict[CallKey, int] = field(default_factory=dict)
+    """Nanoseconds of each call, over all GPUs."""
+    inside_ns: int = 0
+    is_preempted: bool = False
+
+    def add(
+        self,
+        calls: Sequence[tuple[CallKey, int]],
+        before: resource.struct_rusage,
+        after: resource.struct_rusage,
+    ) -> None:
+        """Add calls between two looks at the thread's usage; of those that were preempted the processor time."""
+        inside_ns = sum(ns for _, ns in calls)
+        if after.ru_nivcsw != before.ru_nivcsw:
+            self.is_preempted = True
+            inside_ns = min(inside_ns, _processor_ns(after) - _processor_ns(before))
+        self.inside_ns += inside_ns
+        for call, ns in calls:
+            self.calls[call] = self.calls.get(call, 0) + ns
+
+
+@dataclass
 class TierBudget:
     """What reading one tier costs, and how often it is read."""
 
@@ -76,13 +101,12 @@ class Budget:
     """
 
     def __init__(self, plan: SamplingPlan, report: Report, spending: Spending = thread_usage) -> None:
-        self._plan, self._report, self._spending = plan, report, spending
+        self._plan, self._report, self.spending = plan, report, spending
         self._limit = budget_of(plan.findings, plan.max_overhead)
         self._tiers = [_tier_budget(planned) for planned in plan.tiers]
         self._planned: dict[CallKey, ReadingRate] = {}
         """The planned rates of calls whose readings are in a slower tier now."""
         self._moved: dict[CallKey, dict[str, object]] = {}
-        self._spent = spending()
         self._since = 0
 
     @property
@@ -92,22 +116,14 @@ class Budget:
     def begin(self, now: int) -> None:
         """Start a window; called by each sampling thread before its first read."""
         self._since = now
-        self._spent = self._spending()
 
-    def enter(self) -> None:
-        """Note what the thread has spent before a read that is judged."""
-        self._spent = self._spending()
-
-    def add(self, tier: int, calls: Mapping[CallKey, int]) -> None:
-        """Count one read of a tier, whose calls took so many nanoseconds."""
-        before, spent, judged = self._spent, self._spending(), self._tiers[tier]
-        inside_ns = sum(calls.values())
-        if spent.ru_nivcsw != before.ru_nivcsw:
-            inside_ns = min(inside_ns, _processor_ns(spent) - _processor_ns(before))
-        else:
-            for call, ns in calls.items():
+    def add(self, tier: int, cost: ReadCost) -> None:
+        """Count one read of a tier."""
+        judged = self._tiers[tier]
+        if not cost.is_preempted:
+            for call, ns in cost.calls.items():
                 judged.calls.setdefault(call, []).append(ns)
-        judged.reads.add(inside_ns)
+        judged.reads.add(cost.inside_ns)
 
     def judge(self, now: int) -> SamplingPlan | None:
         """Move readings, or lower or raise rates, once per window; returns the plan if readings were moved."""

@@ -6,8 +6,7 @@ nothing is filled in. When a call returns that was stuck, `Turn` says whether th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, MutableMapping, MutableSequence, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, MutableMapping, Sequence
 from typing import Protocol
 
 from gputel.telemetry.clock import SECOND, Clock
@@ -17,7 +16,6 @@ from gputel.telemetry.machine import (
     Gpu,
     GpuLost,
     Machine,
-    Prepared,
     Reader,
     Report,
     Values,
@@ -25,9 +23,10 @@ from gputel.telemetry.machine import (
 from gputel.telemetry.readings import Reading, ReadingRate
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling import watchdog
-from gputel.telemetry.sampling.budget import Budget
-from gputel.telemetry.sampling.cost import SamplingCost, TierCount
+from gputel.telemetry.sampling.budget import Budget, CallKey, ReadCost
+from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.rows import RawTier
+from gputel.telemetry.sampling.tier_loop import GpuRead, GpuShare, TierLoop
 from gputel.telemetry.sampling.turn import Stale, Turn
 from gputel.telemetry.sampling.users import UserLooks
 from gputel.telemetry.store.second import Decode
@@ -51,66 +50,6 @@ class TickStore(Protocol):
     def rearrange(self, tiers: Sequence[Tier]) -> None: ...
 
     def close(self) -> None: ...
-
-
-@dataclass
-class GpuShare:
-    """One GPU's part of a tier's row; all None while it has no reader."""
-
-    gpu: Gpu
-    readings: tuple[Reading, ...]
-    reader: Reader | None
-    blank: tuple[None, ...]
-
-
-@dataclass
-class TierLoop:
-    """One tier while it is sampled; `due` is its next tick, `judged` the next whose cost the budget sees."""
-
-    number: int
-    due: int
-    every: int
-    """Ticks between two reads."""
-    long_read: int
-    """A read that takes longer is of no known moment, and the watchdog may have given it up."""
-    parts: list[GpuShare]
-    counted: TierCount
-    apart: int = 0
-    """Nanoseconds from the end of a read to the next, at least: a late read delays the one after it."""
-    judged: int = 0
-    failed: bool = False
-    """Whether a call has failed, so that a GPU may be lost."""
-    work: list[tuple[int, Gpu, Reader, Sequence[Prepared]]] = field(default_factory=list)
-    """Each GPU that has a reader, with its place, and how it is asked."""
-    asked: list[Reader] = field(default_factory=list)
-    """The readers without prepared calls."""
-    calls: list[Sequence[tuple[str, ...]]] = field(default_factory=list)
-    """The readings that each call of each of these readers gives."""
-    raw: RawTier | None = None
-    """What takes rows as bytes, if all readers are buffered."""
-    times: MutableSequence[int] = field(default_factory=list)
-    """When the last read of each GPU ended: its counters are of that moment, however long the others took.
-
-    NO_MOMENT after a read that took long: at which moment of it a counter was read is not known.
-    """
-
-    def arrange(self) -> None:
-        """Prepare the reads, again after a GPU was lost or has come back, or a call fails or answers again."""
-        readers = [part.reader for part in self.parts]
-        self.work = [
-            (place, part.gpu, part.reader, part.reader.prepared or ((part.reader.ask, ()),))
-            for place, part in enumerate(self.parts)
-            if part.reader is not None
-        ]
-        self.asked = [reader for _, _, reader, _ in self.work if not reader.prepared]
-        self.calls = [reader.calls for _, _, reader, _ in self.work]
-        buffered = [reader if isinstance(reader, BufferedReader) else None for reader in readers]
-        before, self.raw, self.times = self.times, None, [0] * len(self.parts)
-        if all(a is b for a, b in zip(readers, buffered, strict=True)):
-            self.raw = RawTier(buffered, [len(part.readings) for part in self.parts])
-            self.times = self.raw.times
-        for place, read_at in enumerate(before):
-            self.times[place] = read_at
 
 
 class Loop:
@@ -187,22 +126,49 @@ class Loop:
         for tier_loop in self._tier_loops:
             if self._tick >= tier_loop.due:
                 now = self._read(tier_loop, deadline, now)
-                tier_loop.due = self._tick + tier_loop.every
-                if tier_loop.apart:
-                    soonest = now + tier_loop.apart - deadline
-                    tier_loop.due = max(tier_loop.due, self._tick - (-soonest // self._period))
         return now
 
-    def _read(self, tier_loop: TierLoop, deadline: int, stamp: int) -> int:
-        turn = self._turn
-        if self._tick >= tier_loop.judged:
-            tier_loop.judged = self._tick + self._judge_every
-            now = self._ask_and_judge(tier_loop, stamp)
+    def _read(self, tier_loop: TierLoop, deadline: int, began: int) -> int:
+        """Ask the GPUs of a tier that are left, and take the row once all were asked; returns when that ended."""
+        reads_all = tier_loop.every == 1
+        if reads_all or len(tier_loop.left) == len(tier_loop.work):
+            tier_loop.deadline, tier_loop.stamp = deadline, began
+            tier_loop.cost = ReadCost() if self._tick >= tier_loop.judged else None
+        if reads_all:
+            now = self._ask(tier_loop, tier_loop.work, began)
         else:
-            now = self._ask(tier_loop, stamp)
+            now = self._ask_in_turn(tier_loop, deadline + self._period, began)
+        tier_loop.counted.inside_ns += now - began
+        if reads_all or not tier_loop.left:
+            self._take(tier_loop)
+            soonest = -(-(now + tier_loop.apart - deadline) // self._period) if tier_loop.apart else 0
+            tier_loop.plan_next(self._tick, self._tick + soonest)
+        return now
+
+    def _ask_in_turn(self, tier_loop: TierLoop, until: int, now: int) -> int:
+        """Ask one GPU after the other, as long as the next one is likely to answer before the next tick.
+
+        One that takes longer than half a period is asked in the first half. A read that is late does not wait.
+        """
+        may_wait = not tier_loop.is_late(self._tick)
+        while tier_loop.left:
+            place = tier_loop.left[0].place
+            if may_wait and now + min(tier_loop.took[place], self._period // 2) > until:
+                break
+            began, now = now, self._ask(tier_loop, tier_loop.left[:1], now)
+            tier_loop.took[place] = now - began
+            del tier_loop.left[0]
+        return now
+
+    def _take(self, tier_loop: TierLoop) -> None:
+        """Put what the GPUs have answered into the store."""
+        turn = self._turn
+        if tier_loop.cost is not None:
+            self._budget.add(tier_loop.number, tier_loop.cost)
+            tier_loop.judged = self._tick + self._judge_every
         if tier_loop.failed:
             self._check(tier_loop)
-        raw, counted = tier_loop.raw, tier_loop.counted
+        raw, deadline, stamp = tier_loop.raw, tier_loop.deadline, tier_loop.stamp
         row = self._answers(tier_loop) if raw is None else raw.take()
         with turn.lock:
             if turn.generation != self._generation:
@@ -211,16 +177,16 @@ class Loop:
                 self._store.append_raw(tier_loop.number, deadline, stamp, row, raw.decode)
             else:
                 self._store.append(tier_loop.number, deadline, stamp, row)
-        counted.rows += 1
-        counted.inside_ns += now - stamp
+        tier_loop.counted.rows += 1
         self._latest[tier_loop.number] = row, raw
-        return now
 
-    def _ask(self, tier_loop: TierLoop, now: int) -> int:
-        """Ask all GPUs of a tier from `now` on; returns when that ended."""
+    def _ask(self, tier_loop: TierLoop, reads: Sequence[GpuRead], now: int) -> int:
+        """Ask GPUs of a tier from `now` on; returns when that ended."""
+        if tier_loop.cost is not None:
+            return self._ask_and_time(tier_loop, tier_loop.cost, reads, now)
         monotonic, turn, generation = self._clock.monotonic, self._turn, self._generation
         times, long_read = tier_loop.times, tier_loop.long_read
-        for place, gpu, reader, calls in tier_loop.work:
+        for place, gpu, reader, calls, _ in reads:
             turn.entered = generation, gpu, now
             for function, arguments in calls:
                 if function(*arguments):
@@ -243,21 +209,19 @@ class Loop:
         if self._turn.generation != self._generation:
             self._turn.come_back(gpu, now)
 
-    def _ask_and_judge(self, tier_loop: TierLoop, stamp: int) -> int:
-        """Ask as `_ask` does, and time each call for the budget."""
+    def _ask_and_time(self, tier_loop: TierLoop, cost: ReadCost, reads: Sequence[GpuRead], now: int) -> int:
+        """Ask as `_ask` does, and add what each call takes to the cost of the read."""
         monotonic, turn, generation = self._clock.monotonic, self._turn, self._generation
-        costs, now = dict[tuple[str, ...], int](), stamp
-        self._budget.enter()
-        for (place, gpu, reader, _), calls in zip(tier_loop.work, tier_loop.calls, strict=True):
+        spent, costs = self._budget.spending(), list[tuple[CallKey, int]]()
+        for place, gpu, reader, _, names in reads:
             turn.entered, began = (generation, gpu, now), now
-            for readings, ns in zip(calls, reader.timed(monotonic), strict=True):
-                costs[readings] = costs.get(readings, 0) + ns
+            costs += zip(names, reader.timed(monotonic), strict=True)
             now = tier_loop.times[place] = monotonic()
             if now - began >= tier_loop.long_read:
                 self._took_long(tier_loop, place, gpu, now)
             tier_loop.failed |= reader.failed
         turn.entered = None
-        self._budget.add(tier_loop.number, costs)
+        cost.add(costs, spent, self._budget.spending())
         return now
 
     def _check(self, tier_loop: TierLoop) -> None:
@@ -316,7 +280,7 @@ class Loop:
             elif self._turn.returned.get(gpu, now + 1) <= now:
                 self._readmit(gpu, "answers again after a call that hung")
         for tier_loop in self._tier_loops:
-            if any(reader.failed for _, _, reader, _ in tier_loop.work):  # known since its rows were decoded
+            if any(read.reader.failed for read in tier_loop.work):  # known since its rows were decoded
                 self._check(tier_loop)
             if any(reader.prepared for reader in tier_loop.asked):
                 tier_loop.arrange()
@@ -366,7 +330,7 @@ class Loop:
             )
             for gpu, readings in planned.parts
         ]
-        due = number if planned.every > number else 0
+        due = self._tick + (number if planned.every > number else 0)
         name, every = planned.tier.name, self._budget.every[number]
         long_read = min(self._period * planned.every // 4, watchdog.LIMIT)
         apart = APART if name == ReadingRate.GPM.tier else 0

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from gputel.telemetry.readings import BY_NAME
+from gputel.telemetry.readings import BY_NAME, ReadingRate
 from gputel.telemetry.store import parts, ticks
 from tests.soak.truth import FINEST, LACKING, MS, RATES_KIB_S, SECOND, GpuTruth, Moments, Numbers
 
 Span = tuple[int, int]
 """Begin and end, in nanoseconds of the driver's clock."""
 
-LONGEST_CALL = 500 * MS
-"""A call that takes longer has lost its turn, and its row with it."""
+LONGEST_CALL = SECOND
+"""A call that takes longer has lost its turn, and its row with it, even where the watchdog was held up, too."""
 WARM_UP = 2 * SECOND
 """Rates are known from the second change of their counter on."""
 RATE_TOLERANCE = 0.2
 LONGEST_ACTIVITY = 300 * MS
+ACTIVITY_STEPS = 26
+"""At so many moments each of its two samples may have been taken."""
 JITTER = 50_000
 """Between the three clocks of a stamp, which are not read at one moment."""
 
@@ -74,7 +77,9 @@ def check(folder: Path, to_driver_ns: int, hz: float, excuses: Excuses) -> Soake
         for (gpu,), rows in frame.group_by("gpu"):
             if len(rows) != ticks_of_tier:
                 result.wrong.append(f"{name}: GPU {gpu} has {len(rows)} rows in {ticks_of_tier} ticks")
-            _check_gpu(result, str(gpu), rows.sort("at"), fast, excuses)
+            _check_gpu(
+                result, str(gpu), rows.sort("at"), _until(name, rows["at"].sort().to_numpy(), fast), excuses
+            )
     return result
 
 
@@ -112,11 +117,17 @@ def _check_ticks(result: Soaked, due: Moments, hz: float, excuses: Excuses) -> N
     result.hz = (len(due) - 1 - gone + result.not_scheduled) / allowed_s
 
 
-def _check_gpu(result: Soaked, gpu: str, rows: pl.DataFrame, fast: Moments, excuses: Excuses) -> None:
+def _until(tier: str, at: Moments, fast: Moments) -> Moments:
+    """When a row was read at the latest: before the next tick, or over several where its tier may wait."""
+    hz = ReadingRate[tier.upper()].value
+    latest = at + (round(SECOND / hz / 4) if hz else 0)
+    places = np.searchsorted(fast, latest, "right")
+    until = np.where(places < len(fast), fast[np.minimum(places, len(fast) - 1)], latest + LONGEST_CALL)
+    return np.minimum(until, latest + LONGEST_CALL)
+
+
+def _check_gpu(result: Soaked, gpu: str, rows: pl.DataFrame, until: Moments, excuses: Excuses) -> None:
     at = rows["at"].to_numpy()
-    places = np.searchsorted(fast, at, "right")
-    until = np.where(places < len(fast), fast[np.minimum(places, len(fast) - 1)], at + LONGEST_CALL)
-    until = np.minimum(until, at + LONGEST_CALL)
     lost = _within(at, excuses.gpus.get(gpu, ()))
     back = [(begin, end + WARM_UP) for begin, end in excuses.gpus.get(gpu, ())]
     unsettled = lost | _within(at, [*excuses.unsettled, *back])
@@ -169,10 +180,11 @@ def _is_activity(name: str, truth: GpuTruth, got: Numbers, at: Moments, until: M
     After a sample that was not kept, the begin is not known.
     """
     scale = {"sm_active": 100, "tensor_active": 50, "dram_active": 40}[name] * 100
-    before_at, before_until = np.roll(at, 1), np.roll(until, 1)
-    true = np.abs(at - before_at) > LONGEST_ACTIVITY
-    for begin in (before_at, before_until):
-        for end in (at, until):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                true |= np.abs(got - scale * truth.busy_between(begin, end)) <= scale * 0.02
+    true = np.abs(at - np.roll(at, 1)) > LONGEST_ACTIVITY
+    for begins, ends in product(np.linspace(0, 1, ACTIVITY_STEPS), repeat=2):
+        rest = np.flatnonzero(~true)
+        begin = at[rest - 1] + (begins * (until - at)[rest - 1]).astype(np.int64)
+        end = at[rest] + (ends * (until - at)[rest]).astype(np.int64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            true[rest] = np.abs(got[rest] - scale * truth.busy_between(begin, end)) <= scale * 0.02
     return true
