@@ -76,6 +76,10 @@ class GpuLost(Exception):  # noqa: N818 - a state of the machine, not a mistake
     """This GPU no longer answers; the others may."""
 
 
+NOT_OPEN = "it is not open"
+"""Why a GPU is lost from the start: `Machine.listen` reports it."""
+
+
 class Answer(NamedTuple):
     """The result of a probe: where the reading comes from, or why it is missing."""
 

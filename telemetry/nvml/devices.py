@@ -17,6 +17,7 @@ from typing import cast
 
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.machine import (
+    NOT_OPEN,
     Answer,
     Bits,
     BufferedReader,
@@ -135,7 +136,7 @@ class Nvml:
         if any(other.gpu.parent == gpu.index for other in self._devices.values()):
             return GpuUsers((), "asked of its MIG instances")
         if device.handle.value is None:
-            raise GpuLost("it is not open")
+            raise GpuLost(NOT_OPEN)
         return self._users.setdefault(gpu.index, UserReader(self._library)).read(device.handle)
 
     def revive(self, gpu: Gpu) -> None:
@@ -179,7 +180,7 @@ class Nvml:
     def _try(self, gpu: Gpu, reading: Reading, source: Source) -> tuple[int, int | None]:
         device = self._devices[gpu.index]
         if device.handle.value is None:
-            raise GpuLost("it is not open")
+            raise GpuLost(NOT_OPEN)
         if isinstance(source, Gpm):
             status = gpm.support(self._library, device.parent or device.handle, device.instance)
             value = None
@@ -249,7 +250,7 @@ class Nvml:
         """Take in a GPU whose opening has ended; raises GpuLost if it has not, or if it failed."""
         opening, device = self._openings[index], self._devices[index]
         if opening.devices is None:
-            raise GpuLost("it is not open")
+            raise GpuLost(NOT_OPEN)
         if not opening.devices:
             self._openings[index] = self._opening(index, device.gpu.driver)
             raise GpuLost("it does not answer")

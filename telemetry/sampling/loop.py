@@ -249,7 +249,7 @@ class Loop:
         for part in self._parts(gpu):
             part.reader = None
         self._arrange()
-        self._report("gpu_lost", f"GPU {gpu.index} does not answer: {lost}", gpu=gpu.index)
+        report_lost(self._report, gpu, str(lost))
 
     def _rearrange(self, plan: planning.SamplingPlan) -> None:
         """Sample by another plan from here on; GPUs that are lost stay so."""
@@ -345,3 +345,8 @@ class Loop:
                 return self._machine.reader(gpu, readings)
         except GpuLost:
             return None
+
+
+def report_lost(report: Report, gpu: Gpu, why: str) -> None:
+    """Write the event of a GPU that no longer answers."""
+    report("gpu_lost", f"GPU {gpu.index} does not answer: {why}", gpu=gpu.index)

@@ -27,7 +27,7 @@ from gputel.telemetry.sampling import probing, watchdog
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.folder_writer import FolderWriter
-from gputel.telemetry.sampling.loop import Loop
+from gputel.telemetry.sampling.loop import Loop, report_lost
 from gputel.telemetry.sampling.probing import Prober
 from gputel.telemetry.sampling.status import Board, StatusWriter
 from gputel.telemetry.sampling.turn import Stale, Turn
@@ -257,6 +257,8 @@ class Sampler:
         tiers = [planned.tier for planned in plan.tiers]
         parts = PartWriter(spec.folder / "gpu", tiers, clock, on_trouble=report, compactor=compact.start)
         prober.machine.listen(report)
+        for gpu, why in prober.lost().items():
+            report_lost(report, gpu, why)
         budget, status = Budget(plan, report), StatusWriter(prober.gpus, plan, report)
         asked = self._host is not None and self._board.command is not None
         users = UserLooks(prober.machine, prober.gpus, clock, self._users) if asked else None

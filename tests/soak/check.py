@@ -123,7 +123,7 @@ def _until(tier: str, at: Moments, fast: Moments) -> Moments:
     latest = at + (round(SECOND / hz / 4) if hz else 0)
     places = np.searchsorted(fast, latest, "right")
     until = np.where(places < len(fast), fast[np.minimum(places, len(fast) - 1)], latest + LONGEST_CALL)
-    return np.minimum(until, latest + LONGEST_CALL)
+    return np.asarray(np.minimum(until, latest + LONGEST_CALL))
 
 
 def _check_gpu(result: Soaked, gpu: str, rows: pl.DataFrame, until: Moments, excuses: Excuses) -> None:

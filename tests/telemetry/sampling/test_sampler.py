@@ -289,6 +289,22 @@ def test_sampler_seals_and_ends_despite_a_call_that_never_returns(folder: Path, 
 
 
 @pytest.mark.needs("cc")
+def test_gpu_that_is_lost_while_it_is_probed_has_an_event_and_comes_back(
+    folder: Path, fake: MakeFake
+) -> None:
+    driver = fake(H100, H100)
+    driver.fault("Utilization", GPU_IS_LOST, 1)
+    process = Process(folder, "nvml", env=driver.environment)
+    process.sampling(20)
+    (lost,) = (event for event in events.read(folder) if event["kind"] == "gpu_lost")
+    assert (lost["gpu"], lost["text"]) == ("1", "GPU 1 does not answer: GpuIsLost")
+    driver.fault("Utilization", 0, 1)
+    until(lambda: "gpu_back" in kinds(folder), "its event")
+    assert process.end()[0] == 0
+    assert column(folder, "power_w", "1")[0] is None
+
+
+@pytest.mark.needs("cc")
 @pytest.mark.parametrize("call", [None, "Utilization"], ids=["opened", "probed"])
 def test_gpu_that_hangs_while_it_is_opened_or_probed_costs_the_others_a_second(
     folder: Path, fake: MakeFake, call: str | None
