@@ -87,6 +87,7 @@ def main() -> None:
             "cpus": os.cpu_count(),
             "kernel": platform.release(),
             "python": platform.python_version(),
+            "nice": os.nice(0),
             "load_average": {"begin": load, "end": round(os.getloadavg()[0], 1)},
         },
         "asked": {"longest_gap_s": LONGEST_GAP_S, "last_sample_before_end_s": LAST_SAMPLE_S},

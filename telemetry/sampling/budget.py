@@ -1,9 +1,9 @@
 """The rates that fit into the budget for calls into the driver (`--max-overhead`, for each GPU).
 
 When they cost too much, the budget moves the readings of the dearest calls to 33 Hz, then to 1 Hz, and lowers the
-rates of tiers if that is not enough. When there is room again, first the rates come back and then the readings. It
-uses the median read of ten seconds, so that an occasional stall of the driver changes nothing. If the thread was
-preempted during a read, only its processor time counts.
+rates of tiers if that is not enough. When there is room again, first the rates come back, then the readings; what
+falls again soon waits longer. It uses the median read of ten seconds, so that an occasional stall of the driver
+changes nothing. If the thread was preempted during a read, only its processor time counts.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.machine import Report
 from gputel.telemetry.readings import ReadingRate
 from gputel.telemetry.sampling.cost import Durations
+from gputel.telemetry.sampling.patience import Patience
 from gputel.telemetry.sampling.plan import (
     FASTER,
     SLOWER,
@@ -108,6 +109,7 @@ class Budget:
         """The planned rates of calls whose readings are in a slower tier now."""
         self._moved: dict[CallKey, dict[str, object]] = {}
         self._since = 0
+        self._patience = Patience()
 
     @property
     def every(self) -> list[int]:
@@ -178,6 +180,7 @@ class Budget:
             for source in FASTER
             if (tier := self._tier(source)) is not None
             for call in self._planned.keys() & tier.costs.keys()
+            if self._patience.may_rise(call, self._since)
         ]
         for ns, call, source in sorted(waiting, key=lambda move: move[0]):
             target = FASTER[source]
@@ -200,6 +203,7 @@ class Budget:
                 tier.costs[call] = tier.costs.get(call, 0) + ns
             tier.reads, tier.calls = Durations(), {}
         new_hz = self._rate(target)
+        (self._patience.fall if new_hz < old_hz else self._patience.rise)(call, self._since)
         self._report_move(call, old_hz, new_hz, share, ns * old_hz / SECOND)
         if SLOWER.get(source) is target:
             self._planned.setdefault(call, source)
@@ -231,6 +235,8 @@ class Budget:
         """Rates one step higher for each tier that has room for it, the fastest first."""
         every = list(self.every)
         for number in sorted(range(len(every)), key=lambda number: self._tiers[number].planned.every):
+            if not self._patience.may_rise(self._tiers[number].planned.tier.name, self._since):
+                continue
             trial = list(every)
             trial[number] = max(self._tiers[number].planned.every, every[number] // 2)
             if sum(self._shares(trial)) <= ROOM * self._limit:
@@ -249,6 +255,8 @@ class Budget:
             before, tier.every = tier.every, ticks
             tier.highest = max(tier.highest, ticks)
             if before != ticks:
+                change = self._patience.fall if ticks > before else self._patience.rise
+                change(tier.planned.tier.name, self._since)
                 self._report_rate(tier.planned.tier.name, self._hz(before), self._hz(ticks), share)
 
     def _report_rate(self, tier: str, old_hz: float, new_hz: float, share: float) -> None:

@@ -132,6 +132,18 @@ def test_rate_does_not_come_back_to_be_lowered_again() -> None:
     assert recording.changes() == [("fast", 100.0, 50.0)]
 
 
+def test_driver_that_is_slow_every_other_quarter_of_a_minute_changes_the_rate_ever_more_rarely() -> None:
+    recording, changes = Recording(), list[int]()
+    for _ in range(4):
+        before = len(recording.events)
+        for _ in range(10):
+            recording.run(15, power_w=1 * MS)
+            recording.run(15)
+        changes.append(len(recording.events) - before)
+    assert changes[0] > 4
+    assert max(changes[1:]) <= 3  # 20 where each try comes after ten seconds
+
+
 def test_preemption_alone_changes_nothing() -> None:
     """Each read takes 5 ms on the clock, since another process runs meanwhile, and 20 us of our own time."""
     recording = Recording()
@@ -231,6 +243,18 @@ def test_fields_that_become_dear_leave_the_batch_of_power_and_come_back(fake: Ma
     driver.cost_nothing()
     recording.run(40)
     assert {"energy_j", "pcie_rx_mib_s", "pcie_tx_mib_s"} <= columns(recording)["fast"]
+
+
+@pytest.mark.needs("cc")
+def test_reading_that_fits_at_33_hz_only_does_not_come_and_go_every_ten_seconds(fake: MakeFake) -> None:
+    """Called alone it takes less than among others, so that there seems to be room for it."""
+    driver = fake(H100, H100)
+    driver.cost_as_in_a_virtual_machine()
+    recording = FakeRecording(driver, max_overhead=0.05)
+    driver.slow("Utilization", 75_000)
+    driver.slow("ClockInfo", 50_000)
+    recording.run(100)
+    assert 3 < len(recording.rates) < 9
 
 
 @pytest.mark.long

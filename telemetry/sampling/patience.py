@@ -1,0 +1,45 @@
+"""How long a rate that had to fall stays low: each time that it rose in vain twice as long as the time before.
+
+Whether a driver has recovered is known only by trying, and each try is an event and may delay ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from gputel.telemetry.clock import SECOND
+
+SHORTEST, LONGEST = 10 * SECOND, 640 * SECOND
+SOON = 60 * SECOND
+"""A rate that falls again within this time, or before it had waited as long, rose in vain."""
+
+
+@dataclass
+class Wait:
+    """When something last rose, how long it stays low when it has fallen, and until when it does now."""
+
+    rose: int | None = None
+    ns: int = SHORTEST
+    until: int = 0
+
+
+class Patience:
+    """The waits of all that may fall: tiers by name, calls by their readings."""
+
+    def __init__(self) -> None:
+        self._waits: dict[Hashable, Wait] = {}
+
+    def may_rise(self, what: Hashable, now: int) -> bool:
+        return what not in self._waits or now >= self._waits[what].until
+
+    def rise(self, what: Hashable, now: int) -> None:
+        self._waits.setdefault(what, Wait()).rose = now
+
+    def fall(self, what: Hashable, now: int) -> None:
+        wait = self._waits.setdefault(what, Wait())
+        if wait.rose is not None:
+            in_vain = now - wait.rose <= max(SOON, wait.ns)
+            wait.ns = min(2 * wait.ns, LONGEST) if in_vain else SHORTEST
+            wait.rose = None
+        wait.until = now + wait.ns

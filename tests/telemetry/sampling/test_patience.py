@@ -1,0 +1,38 @@
+"""A rate that rises in vain waits twice as long each time, and no longer than ten minutes."""
+
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.sampling.patience import LONGEST, SHORTEST, SOON, Patience
+
+
+def wait_after_fall(patience: Patience, now: int) -> int:
+    patience.fall("fast", now)
+    return next(ns for ns in range(0, 2 * LONGEST, SECOND) if patience.may_rise("fast", now + ns))
+
+
+def test_what_never_fell_may_rise_at_once() -> None:
+    assert Patience().may_rise("fast", 0)
+
+
+def test_wait_doubles_with_each_rise_in_vain_up_to_a_limit() -> None:
+    patience, now, waits = Patience(), 0, list[int]()
+    for _ in range(8):
+        waits.append(wait_after_fall(patience, now))
+        now += waits[-1]
+        patience.rise("fast", now)
+        now += SHORTEST
+    assert waits == [SHORTEST * 2**n for n in range(7)] + [LONGEST]
+
+
+def test_fall_long_after_a_rise_waits_as_the_first_did() -> None:
+    patience = Patience()
+    assert wait_after_fall(patience, 0) == SHORTEST
+    patience.rise("fast", 20 * SECOND)
+    assert wait_after_fall(patience, 30 * SECOND) == 2 * SHORTEST
+    patience.rise("fast", 50 * SECOND)
+    assert wait_after_fall(patience, 50 * SECOND + SOON + 1) == SHORTEST
+
+
+def test_several_falls_in_a_row_are_one() -> None:
+    patience = Patience()
+    patience.fall("fast", 0)
+    assert wait_after_fall(patience, SECOND) == SHORTEST
