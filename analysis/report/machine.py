@@ -154,7 +154,7 @@ def _processes(rows: pl.DataFrame) -> list[dict[str, Any]]:
         .agg(
             pl.col("name", "rank", "role").last(),
             lived_s,
-            pl.col("cpu").sum().alias("_cpu"),
+            pl.when(pl.col("cpu").count() > 0).then(pl.col("cpu").sum()).alias("_cpu"),
             pl.col("cpu").max().alias("cpu_max"),
             pl.col("main_wait").sum().alias("_waited"),
             pl.col("rss_mib").max().alias("rss_max_mib"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from gputel.analysis.document import FactList, PlotAxis
@@ -129,6 +130,18 @@ def test_limits_of_the_command_are_named_with_what_they_cost(tmp_path: Path) -> 
     assert machine_facts(summary).known()["limits"] == (
         "self: 1.5 cores, stopped in 50 % of periods; 4.0 GiB of memory, at most 1.0 GiB used, reached 40 times"
     )
+
+
+def test_process_whose_cpu_was_never_measured_has_no_mean_of_it(
+    recorded: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a wall clock that was set back: no time had passed between two looks."""
+    rows = recorded.processes.with_columns(cpu=pl.lit(None, pl.Float64))
+    monkeypatch.setattr(Recording, "processes", property(lambda _: rows))
+    (summary,) = machine_summaries(recorded)
+    (process,) = summary.processes
+    assert (process["cpu_mean"], process["cpu_max"]) == (None, None)
+    assert "processes" not in machine_facts(summary).known()
 
 
 @pytest.fixture
