@@ -18,7 +18,7 @@ from gputel.analysis.logs import formats, names, values
 from gputel.analysis.logs.infer import settings, tables
 from gputel.analysis.logs.infer.dialects import MEASURE
 from gputel.analysis.logs.infer.naming import name, vocabulary
-from gputel.analysis.logs.infer.places import PLACES, Named, is_place
+from gputel.analysis.logs.infer.places import PLACES, Named, has_fractions, is_place
 from gputel.analysis.logs.infer.shapes import ORDINAL, PADDED, UNIT, LineShape, is_numbered
 from gputel.analysis.logs.infer.slots import SAMPLES, integers
 from gputel.analysis.logs.line_kinds import EVIDENCE, plan
@@ -291,17 +291,13 @@ def compile_line(
         parts.append(_between(shape.words[at + 1]) if at < end else _end(shape, end))
     torn = _looks(parts, unlike) if looks and any(c.isalpha() for c in literals[0]) else None
     needle = _needle(literals[:1] if torn else literals) or _common(shape)
-    fractions = any(cell.column == "epoch" and _has_fractions(shape.column(cell.at)) for cell in named)
+    fractions = any(cell.column == "epoch" and has_fractions(shape.column(cell.at)) for cell in named)
     return LineTable(name, role, "".join(parts), needle, torn, fractions)
 
 
 def quoted(text: str) -> str:
     """A literal string of TOML."""
     return f"'{text}'" if "'" not in text else f"'''{text}'''"
-
-
-def _has_fractions(column: list[bytes]) -> bool:
-    return any(not float(value.replace(b",", b"")).is_integer() for value in column if value[-1:].isdigit())
 
 
 def _start(shape: LineShape, at: int) -> str:

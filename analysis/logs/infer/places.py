@@ -40,12 +40,27 @@ def find(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names the values that are places."""
     if shape.is_bar:
         return _totals(_in_bar(cells, shape))
-    moving = _without_settings(cells, shape)
+    moving = _in_fractions(_without_settings(cells, shape), shape)
     return _counted(_totals(_pairs(_epochs(_passes(moving, shape), shape), shape)), shape)
 
 
 def is_place(cell: Named) -> bool:
     return cell.column in (*PLACES, *PLACES.values(), "index", "length", "count", "total")
+
+
+def has_fractions(column: Sequence[bytes]) -> bool:
+    return any(not float(value.replace(b",", b"")).is_integer() for value in column if value[-1:].isdigit())
+
+
+def _in_fractions(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Keeps the finer of two epochs, `epoch 1 | ... | 1.5 epochs`; a fraction that stays the same is no place."""
+    epochs = [cell for cell in cells if cell.column == "epoch"]
+    fraction = next((cell for cell in epochs if has_fractions(shape.column(cell.at))), None)
+    if fraction is None or len(epochs) < 2:
+        return cells
+    moves = len(set(shape.column(fraction.at))) > 1
+    dropped = [cell for cell in epochs if (cell is not fraction) is moves]
+    return [replace(cell, column=None) if cell in dropped else cell for cell in cells]
 
 
 def _without_settings(cells: list[Named], shape: LineShape) -> list[Named]:

@@ -69,3 +69,13 @@ def test_size_of_a_set_in_front_of_the_epoch_is_no_batch() -> None:
 def test_number_of_something_else_in_front_of_the_epoch_is_no_batch() -> None:
     lines = [f"Pre-training layer {i // 4}, epoch {i // 2}, cost 0.{i}" for i in range(12)]
     assert columns(*lines) == ["Pre_training_layer", "epoch", "loss"]
+
+
+def test_fraction_of_an_epoch_stands_for_the_whole_one_beside_it() -> None:
+    lines = [f"epoch {i // 4} | step {i} | loss {9 / (i + 1):.3f} | {i / 4:.2f} epochs" for i in range(12)]
+    assert columns(*lines) == [None, "step", "loss", "epoch"]
+
+
+def test_fraction_of_an_epoch_that_stays_the_same_is_no_place() -> None:
+    lines = [f"epoch {i} | loss {9 / (i + 1):.3f} | 1.5 epochs" for i in range(8)]
+    assert columns(*lines) == ["epoch", "loss", None]
