@@ -11,7 +11,6 @@ from typing import Any
 import polars as pl
 
 from gputel.analysis import text
-from gputel.analysis.align.join import MEASURES
 from gputel.analysis.report.causes import cause, killed
 from gputel.analysis.report.machine_seconds import MachineTables, Seconds, covered, open_machine, slow_seconds
 from gputel.analysis.report.verdicts import UNKNOWN, Case, Verdict, undoubted_mfu
@@ -117,11 +116,10 @@ def _facts(case: Case) -> dict[str, Any]:
     """Collects means over the training, weighted by time."""
     limit = power_limit_w(case)
     power = _mean(case.steps, "power_mean_w")
-    gpus = case.gpus if case.gpus.width else pl.DataFrame(schema=dict.fromkeys(MEASURES, pl.Float64))
     return {
         **{name: _mean(case.steps, name) for name in ("util", "sm_active", "tensor_active", "dram_active")},
-        "util_error": gpus["util_error"].mean(),
-        "util_changes": gpus["util_changes"].min(),
+        "util_error": _error(case.steps, "util_error"),
+        "util_changes": _sum(case.steps, "util_changes"),
         "power_mean_w": power,
         "power_limit_w": limit,
         "power_share": power / limit if power is not None and limit else None,
@@ -131,12 +129,29 @@ def _facts(case: Case) -> dict[str, Any]:
 
 
 def _mean(steps: pl.DataFrame, name: str) -> float | None:
-    if name not in steps.columns or steps[name].null_count() == len(steps):
+    weighted = _weighted(steps, name)
+    return float(weighted.sum()) if weighted is not None else None
+
+
+def _error(steps: pl.DataFrame, name: str) -> float | None:
+    """Returns the error of a mean of steps, whose errors are independent."""
+    weighted = _weighted(steps, name)
+    return float((weighted**2).sum()) ** 0.5 if weighted is not None else None
+
+
+def _sum(steps: pl.DataFrame, name: str) -> float | None:
+    return float(steps[name].sum()) if name in steps.columns and steps[name].count() else None
+
+
+def _weighted(steps: pl.DataFrame, name: str) -> pl.Series | None:
+    """Returns each step's part of a mean by measured time, as the table of phases takes it; None if unknown."""
+    if name not in steps.columns:
         return None
-    measured = steps.filter(pl.col(name).is_not_null())
-    weight = measured["duration_s"] * measured["steps"]
+    known = steps.filter(pl.col(name).is_not_null())
+    measured = known["measured"].fill_null(0.0) if "measured" in known.columns else 1.0
+    weight = known["duration_s"] * known["steps"] * measured
     total = float(weight.sum())
-    return float((measured[name] * weight).sum()) / total if total else None
+    return known[name] * weight / total if total else None
 
 
 def _data(case: Case) -> float | None:

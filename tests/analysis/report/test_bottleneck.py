@@ -69,8 +69,8 @@ def test_figures_of_one_gpu(subject: Make, figures: dict[str, float], answer: st
 def test_utilization_of_few_readings_is_no_finding_where_its_range_reaches_80_percent(
     subject: Make, error: float, answer: str, evidence: str
 ) -> None:
-    gpu = {"util_error": error, "util_changes": 12.0}
-    found = bottleneck_verdict(Case(subject([], gpus=1), rows(util=67.0), gpus(gpu)))
+    steps = rows(util=67.0, util_error=20**0.5 * error, util_changes=12 / 20)
+    found = bottleneck_verdict(Case(subject([], gpus=1), steps, gpus({})))
     assert (found.answer, found.evidence[0]) == (answer, evidence)
 
 

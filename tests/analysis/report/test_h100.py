@@ -37,6 +37,12 @@ def test_training_is_bound_by_compute(report: Report) -> None:
     assert (answers["bottleneck"], answers["mfu"]) == ("compute", "41.4 %")
 
 
+def test_finding_and_table_have_one_utilization(report: Report) -> None:
+    train = report.totals.filter(kind="train").row(0, named=True)
+    facts = next(verdict.facts for verdict in report.verdicts if verdict.question == "bottleneck")
+    assert (facts["util"], facts["util_error"]) == pytest.approx((train["util"], train["util_error"]))
+
+
 def test_integral_agrees_with_a_counter_that_is_read_once_a_second(report: Report) -> None:
     assert report.account is not None
     (gpu,) = report.account.gpus
