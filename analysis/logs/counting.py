@@ -148,10 +148,11 @@ class Evaluations:
         self.numbers: list[int] = []  # of such lines taken by `take_together`
         self._stages = stages
         self._waiting: list[PendingEvaluations] = []
+        self._before: tuple[int, float | None, str | None, Mapping[str, float]] = (-1, None, None, {})
 
     def take(self, line: ParsedLine, step: float | None) -> None:
         evals = _by_task(line)
-        if not evals:
+        if not evals or self._repeats(line, step, evals):
             return
         epoch = line.cells.get("epoch")
         if step is None or self._stages.is_behind(step, epoch if epoch == step else None):
@@ -161,9 +162,19 @@ class Evaluations:
             self._settle_tasks(step)
             self.write(line, evals, step, self._stages.evaluation(step))
 
+    def _repeats(self, line: ParsedLine, step: float | None, evals: dict[str, float]) -> bool:
+        """Whether the line right above gave the same, as where the best one is printed once more: `-> best`."""
+        before, self._before = self._before, (line.number, step, line.rank, evals)
+        return step is not None and before == (line.number - 1, step, line.rank, evals)
+
     def take_together(self, numbers: Ints, evals: Mapping[str, Numbers], steps: Numbers) -> None:
         """Bulk form of `take`, for evaluations between records; they have neither time nor rank."""
         if not evals:
+            return
+        repeats = self._repeat(numbers, evals, steps)
+        numbers, steps = numbers[~repeats], steps[~repeats]
+        evals = {name: values[~repeats] for name, values in evals.items()}
+        if not len(numbers):
             return
         place = self._stages.evaluation(float(steps[-1]))
         self.numbers += numbers.tolist()
@@ -171,6 +182,19 @@ class Evaluations:
             columns = {"step": steps, "value": values, "line": numbers}
             same: Row = {"phase": place.phase, "attempt": place.attempt, "name": name}
             self.rows.extend(RowBlock(len(numbers), columns, same))
+
+    def _repeat(self, numbers: Ints, evals: Mapping[str, Numbers], steps: Numbers) -> npt.NDArray[np.bool_]:
+        """Bulk form of `_repeats`."""
+        first, last = (
+            (float(steps[at]), None, {n: float(v[at]) for n, v in evals.items()}) for at in (0, -1)
+        )
+        same = [
+            values[1:] == values[:-1]
+            for values in (numbers - np.arange(len(numbers)), steps, *evals.values())
+        ]
+        repeats = np.append(self._before == (int(numbers[0]) - 1, *first), np.logical_and.reduce(same))
+        self._before = (int(numbers[-1]), *last)
+        return repeats
 
     def settle(self, draft: OpenRecord | None) -> None:
         """Gives an evaluation without a step that of the next record, else of the last (docs/parse.md, rule 19).

@@ -25,6 +25,7 @@ WHOLE = 0.6  # of the cells of records that are whole have a value
 MOST_UNREAD = 0.02  # share of lines like records that were not read
 LEAST_UNREAD = 3
 MOST_REPEATED = 0.25  # share of records that repeat the one before
+ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 FAR = 0.5  # how far, by its share, a first loss may be from ln(vocabulary)
 LOSSES = re.compile(r"(?i)loss|nll|\bce\b|xent|entropy|objective|cost|ppl|mse|mae|error|elbo|bp[bc]")
 
@@ -199,6 +200,24 @@ def _evaluations(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
+def _two_losses(log: ParsedRows) -> Iterator[Doubt]:
+    """Steps with two validation losses: of two sets, or one of them is of a batch."""
+    losses = log.evals.filter((pl.col("name") == "val_loss") & pl.col("value").is_finite())
+    steps = losses.filter(pl.col("step").is_not_null()).group_by(
+        "phase", "attempt", "step", maintain_order=True
+    )
+    spread = steps.agg(pl.col("value").min(), pl.col("value").max().alias("most"), pl.col("line").last())
+    two = spread.filter(pl.col("most") - pl.col("value") > ROUNDED * pl.col("most").abs())
+    if two.height >= LEAST_UNREAD and two.height > 0.5 * spread.height:
+        yield _doubt(
+            "two-losses",
+            f"{two.height:,} of {spread.height:,} steps have two validation losses",
+            "they are of two sets, or one of them is of a single batch",
+            {"two": two.height, "steps": spread.height},
+            two["line"][0],
+        )
+
+
 def _spacing(log: ParsedRows) -> Iterator[Doubt]:
     """Records that come at two rates in turn, as the lines of two loops do."""
     rows = log.records.select("phase", "attempt", "step", "rank", "line", *_epochs(log))
@@ -292,6 +311,7 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     _constant,
     _repeats,
     _evaluations,
+    _two_losses,
     _spacing,
     _unread,
     _unread_losses,

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from gputel.analysis.logs import formats
 from gputel.analysis.logs.infer import blocks, loops, shapes, trades
-from gputel.analysis.logs.infer.candidates import Candidate, LineTable, compile_line, make_candidate, quoted
+from gputel.analysis.logs.infer.candidates import Candidate, make_candidate
 from gputel.analysis.logs.infer.dialects import LOSS, OPPOSED, PARTS
+from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
 from gputel.analysis.logs.infer.naming import is_average
 from gputel.analysis.logs.infer.places import Named, is_place
 from gputel.analysis.logs.infer.roles import SUMMARY, is_torn, role_beside, with_sets, without_settings

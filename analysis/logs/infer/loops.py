@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from gputel.analysis.logs.drafts import TOTALS
-from gputel.analysis.logs.infer.candidates import Candidate, LineTable
+from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.languages import english
+from gputel.analysis.logs.infer.line_tables import LineTable
 from gputel.analysis.logs.infer.slots import integers
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -57,6 +58,8 @@ def _is_announced(candidate: Candidate, lines: Sequence[bytes]) -> bool:
 
 def _is_running(candidate: Candidate, candidates: Sequence[Candidate], lines: Sequence[bytes]) -> bool:
     """Whether its lines count from 1 within each evaluation, which another line with the same measures ends."""
+    if "epoch" in candidate.columns:
+        return False
     measures = {cell.source.split()[-1] for cell in candidate.metrics if cell.source}
     ends = [
         other

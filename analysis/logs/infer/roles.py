@@ -93,6 +93,12 @@ def _follows(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     return "loss" in main.columns and all(number - 1 in above for number in line.shape.lines)
 
 
+def _opens_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A line above the records of its epoch, `epoch 3 lr 0.1`, where their counter begins anew with each epoch."""
+    opens = line.shape.first < main.shape.first and line.shape.count > 1 and not line.loses
+    return opens and main.restarts and line.place is not None and line.place.column == "epoch"
+
+
 def _is_of_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line about a whole epoch, where the records are finer than that."""
     return (
@@ -110,6 +116,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (lambda line, *_: line.role == "eval", None),
     (_follows, "part"),
     (_evaluates_epoch, "eval"),
+    (_opens_epoch, "epoch"),
     (_is_of_epoch, None),
     (_is_part, "part"),
     (_is_no_record, None),
@@ -163,9 +170,14 @@ def _held_out(line: Candidate) -> str | None:
 
 
 def _sums_up(line: Candidate) -> bool:
-    """Whether it summarizes the run; words behind the first figure do not count, as `best` may stand there."""
+    """Whether it summarizes the run.
+
+    Words behind the first figure of an evaluation, or of a line that says its place, do not count: `best` may
+    stand there.
+    """
     measured = [n.at for n in line.metrics if MEASURE.search(n.column or "")]
-    words = line.shape.english[: measured[0] + 1] if line.role == "eval" and measured else [line.shape.spoken]
+    is_marked = measured and (line.role == "eval" or line.place is not None)
+    words = line.shape.english[: measured[0] + 1] if is_marked else [line.shape.spoken]
     return SUMMARY.search(b" ".join(words)) is not None
 
 

@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 from gputel.analysis.logs import values
 from gputel.analysis.logs.infer.languages import english
 
-_CLOCK = rb"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
+_CLOCK = rb"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[AP]M\b|[+-]\d\d:?\d\d))?"
 _DAY = rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d-\d\d-\d\d|\d\d/\d\d/\d{2,4}|\d\d[-/]\d\d|\d\d [A-Z][a-z]{2} \d{4})"
 STAMP = (
     rb"(?:%b(?:[T _,:]{1,2}%b|[T_]\d\d-\d\d-\d\d)|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d\d? (?:\d{4} )?%b(?: \d{4})?)"
@@ -40,9 +40,10 @@ _PREFIX = re.compile(
     rb"|(?:root|__main__|[A-Za-z_]\w*(?:\.\w+)+)(?= - )"
     rb")[\])>|]*[\s:,>-]*)+" % (STAMP, _CLOCK, _CLOCK)
 )
-# A bar that measures nothing, before a line that says its own place
+# A bar that measures nothing, before a line that says its own place or its time
 _DRAWN = re.compile(
-    rb"\s*(?:[A-Za-z ]+:\s*)?(?:\d+%)?\|[^|]*\| *\d+/[\d?]+ \[[^\]=]*\]\s*(?=.*(?i:epoch|step|iter)\w*\W{0,3}\d)"
+    rb"\s*(?:[A-Za-z ]+:\s*)?(?:\d+%%)?\|[^|]*\| *\d+/[\d?]+ \[[^\]=]*\]\s*"
+    rb"(?=\W?%b|.*(?i:epoch|step|iter)\w*\W{0,3}\d)" % STAMP
 )
 _OWN = re.compile(rb"(?:\[[^\]\n]*[A-Za-z][^\]\n]*\]:?|[\w.-]+:|[\w.-]+ *\|)(?= )")
 _PLACE = re.compile(rb"(?i)ep|step|iter|batch|it\b")
@@ -244,7 +245,7 @@ def _spans(text: bytes) -> tuple[tuple[int, int], ...]:
 def without_unit(literal: bytes) -> bytes:
     """The literal behind a value, without its unit."""
     unit = UNIT.match(literal)
-    return literal[unit.end() :] if unit else literal
+    return _normalized(literal[unit.end() :], after_value=True, before_value=True) if unit else literal
 
 
 def is_numbered(literal: bytes) -> bool:

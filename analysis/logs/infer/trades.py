@@ -17,6 +17,7 @@ _KINDS_OF_LOSS = (
 )
 _OTHER_LOSS = lazy_regex(
     rb"(?i)(?<![a-z])(?:%b)[\s_-](?:[&/]\s?)?loss|\bp/l\b|\bloss(?:es)? of\b|\bwin\W+loss|\bpackets transmitted\b"
+    rb"|(?<![a-z])loss (?:is |was )?too (?:large|high|big|small|low)"
     rb"|(?<![a-z])loss[\s_](?:ratio|reserve|usd|eur|w|kw|kwh|db|dbm|pct|ml|kg|mm|v|ma)(?![a-z])"
     % _KINDS_OF_LOSS
 )

@@ -116,3 +116,14 @@ def test_records_that_two_handlers_print_are_doubtful_and_those_of_two_ranks_are
     lines = [f"step {n} | loss {3 - n / 100:.4f} | lr 1.0e-04" for n in range(20)]
     assert kinds(read("".join(f"{line}\n{line}\n" for line in lines))) == ["repeated-records"]
     assert kinds(read("".join(f"[rank0] {line}\n[rank1] {line}\n" for line in lines))) == []
+
+
+def test_steps_with_two_validation_losses_are_doubtful_and_one_loss_in_fewer_digits_is_one(
+    read: Read,
+) -> None:
+    record = "step {0} | loss: {1:.4f} | lr: 1e-4\nstep {0} | val loss: {1:.4f}\n"
+    batch, rounded = "step {0} | val loss: {2:.4f}\n", "step {0} | val loss: {1:.3f}\n"
+    assert kinds(read("".join((record + batch).format(i, 9 / i, 8 / i) for i in range(1, 30)))) == [
+        "two-losses"
+    ]
+    assert kinds(read("".join((record + rounded).format(i, 9 / i) for i in range(1, 30)))) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputel.analysis.logs import formats
-from gputel.analysis.logs.infer import candidates, shapes
+from gputel.analysis.logs.infer import candidates, line_tables, shapes
 
 
 def candidate(*lines: str) -> candidates.Candidate | None:
@@ -46,7 +46,7 @@ def test_pattern_reads_every_line_of_the_shape_and_not_the_timestamps_before_it(
     (shape,) = shapes.line_shapes(lines, shapes.strip_prefixes(lines))
     made = candidates.make_candidate(shape, lines)
     assert made is not None
-    table = candidates.compile_line("train", "train", shape, list(made.named), looks=True)
+    table = line_tables.compile_line("train", "train", shape, list(made.named), looks=True)
     pattern = formats.load(table.toml(), "mine", "mine").patterns[0]
     for line in lines:
         match = pattern.regex.search(line)
@@ -70,3 +70,17 @@ def test_place_of_an_evaluation_may_have_the_name_of_its_set() -> None:
     made = candidate("Valid Epoch:  0 | LOSS: 0.344 | F1: 0.634")
     assert made is not None
     assert (made.role, made.columns) == ("eval", ["epoch", "val_loss", "F1"])
+
+
+def test_rare_line_of_many_values_is_no_candidate_and_one_that_recurs_is() -> None:
+    line = "step 1 loss 2.5 " + " ".join(
+        f"a{chr(97 + at % 26)}{chr(97 + at // 26)} {at}.5" for at in range(60)
+    )
+    assert candidate(line) is None
+    assert candidate(line, line, line) is not None
+
+
+def test_mean_of_an_evaluation_goes_before_the_loss_of_its_last_batch() -> None:
+    made = candidate("Validate: Loss 2.1235 (2.1217)", "Validate: Loss 2.0235 (2.0117)")
+    assert made is not None
+    assert [cell.slot.at for cell in made.named if cell.column == "val_loss"] == [1]

@@ -57,3 +57,12 @@ def test_sentence_that_is_said_a_few_times_is_prose() -> None:
 
 def test_patch_is_no_log() -> None:
     assert infer(b"@@ -1,3 +1,3 @@\n" + text("+  step {0} loss: {1:.3f}")) is None
+
+
+def test_message_about_a_loss_that_is_too_large_is_no_record() -> None:
+    assert infer(text("Loss too large ({1:.3f}->{0}.5)! Learning rate decreased to 0.00015.")) is None
+
+
+def test_norm_of_gradients_alone_is_no_record() -> None:
+    assert infer(text("grad norm: {1:.3f} 24.5 21.5")) is None
+    assert infer(text("step {0} grad norm: {1:.3f}")) is not None
