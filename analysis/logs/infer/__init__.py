@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from gputel.analysis.logs import formats
 from gputel.analysis.logs.infer import blocks, loops, shapes, trades
 from gputel.analysis.logs.infer.candidates import Candidate, make_candidate
-from gputel.analysis.logs.infer.dialects import LOSS, OPPOSED, PARTS
+from gputel.analysis.logs.infer.dialects import LOSS, OPPOSED, PARTS, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
 from gputel.analysis.logs.infer.naming import is_average
 from gputel.analysis.logs.infer.places import Named, is_place
@@ -241,16 +242,25 @@ def _average_as_loss(chosen: list[Candidate]) -> list[Candidate]:
     averages = [cell.column for line in records for cell in line.metrics if _is_average_loss(cell)]
     losses = [name for name in columns if LOSS.search(name) and not name.endswith("_avg")]
     parts = any(PARTS.search(name) or OPPOSED.search(name) for name in columns)
-    only = averages[:1] or (losses if len(losses) == 1 and not parts else [])
+    only = averages[:1] or (losses if len(losses) == 1 and not parts else _in_turn(records))
     if "loss" in columns or not only:
         return chosen
-    named = {only[0]: "loss", f"{only[0]}_avg": "loss_avg"}
+    named = {f"{name}{avg}": f"loss{avg}" for name in only for avg in ("", "_avg")}
     return [
         replace(line, named=tuple(replace(n, column=named.get(n.column or "", n.column)) for n in line.named))
         if line in records
         else line
         for line in chosen
     ]
+
+
+def _in_turn(records: Sequence[Candidate]) -> list[str]:
+    """The only losses of records of which one kind follows the other: `Train MSE Loss`, then `Train MAE Loss`."""
+    losses = [[column for column in line.columns if "loss" in column.lower()] for line in records]
+    spans = sorted((line.shape.first, line.shape.lines[-1]) for line in records)
+    apart = all(last < first for (_, last), (first, _) in pairwise(spans))
+    named = all(len(each) == 1 and TRAINED.match(each[0].lower()) for each in losses)
+    return [name for each in losses for name in each] if apart and named else []
 
 
 def _is_average_loss(cell: Named) -> bool:

@@ -36,6 +36,7 @@ from gputel.analysis.logs.names import Vocabulary, is_evaluation, legal
 from gputel.analysis.logs.patterns import Field
 from gputel.analysis.logs.values import Scale, seconds
 
+_SHORT_SETS = {"v_": "val_", "t_": "train_"}
 SHORT = 5
 SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
 _ENDS = re.compile(r"_loss$")
@@ -53,7 +54,7 @@ def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     printed = slots.find(find_slots(shape), shape)
     named = [_name(slot, shape, words) for slot in _spelled_out(printed)]
     named = _distinct(_one_time(places.find(_held_out(_loss(_global(named, shape))), shape)))
-    is_short = any((slot.key or "")[:2] == "v_" for slot in printed)
+    is_short = any((slot.key or "")[:2].lower() in _SHORT_SETS for slot in printed)
     return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)] if is_short else named
 
 
@@ -62,14 +63,21 @@ def _as_printed(cell: Named, slot: Slot) -> Named:
 
 
 def _spelled_out(row: Sequence[Slot]) -> list[Slot]:
-    """Writes `val_` for `v_` where two measures are printed with and without it; a lone `v_loss` is of a value."""
-    keys = {slot.key for slot in row}
-    pairs = [slot for slot in row if slot.key and slot.key[:2] == "v_" and slot.key[2:] in keys]
-    return [_as_validation(slot) for slot in row] if len(pairs) > 1 else list(row)
+    """Writes `val_` for `v_` where two measures are printed with and without it; a lone `v_loss` is of a value.
+
+    Where `t_loss` stands for the one without it, a single pair is enough.
+    """
+    keys = {(slot.key or "").lower() for slot in row}
+    validated = [key[2:] for key in keys if key[:2] == "v_"]
+    if any(f"t_{measure}" in keys and measure not in keys for measure in validated):
+        return [_with_set(slot, _SHORT_SETS) for slot in row]
+    is_paired = sum(measure in keys for measure in validated) > 1
+    return [_with_set(slot, {"v_": "val_"}) for slot in row] if is_paired else list(row)
 
 
-def _as_validation(slot: Slot) -> Slot:
-    return replace(slot, key=f"val{slot.key[1:]}") if slot.key and slot.key[:2] == "v_" else slot
+def _with_set(slot: Slot, sets: dict[str, str]) -> Slot:
+    key = slot.key or ""
+    return replace(slot, key=sets[key[:2].lower()] + key[2:]) if key[:2].lower() in sets else slot
 
 
 def _held_out(cells: list[Named]) -> list[Named]:
