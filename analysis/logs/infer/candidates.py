@@ -24,6 +24,7 @@ from gputel.telemetry.errors import GputelError
 _PLACES = [*PLACES, "index", "count"]
 _RECURS = 20  # lines; with two losses each they are of a training, however long
 _MOST_VALUES = 40  # of a rare line: with more of them it is a list, a tree or a vector
+_MOST_BESIDE = 10  # values with a place, on a rare line that measures nothing
 OFTEN = 3  # lines; a rarer shape must have a value with a known name
 _EVALUATION = re.compile(
     rb"(?i)(?<![a-z_-])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
@@ -137,7 +138,7 @@ def make_candidate(shape: LineShape, lines: Sequence[bytes]) -> Candidate | None
     words = vocabulary()
     named = tables.column_name(shape, lines, words) or name(shape, words)
     if not any(
-        cell.column if shape.count >= OFTEN or shape.is_boxed else _may_matter(cell) for cell in named
+        cell.column if shape.count >= OFTEN or shape.is_boxed else _may_matter(cell, shape) for cell in named
     ):
         return None
     evidence = _is_record(shape, named)
@@ -147,9 +148,9 @@ def make_candidate(shape: LineShape, lines: Sequence[bytes]) -> Candidate | None
     return _with_role(made, headed=_is_headed(shape, lines))
 
 
-def _may_matter(cell: Named) -> bool:
+def _may_matter(cell: Named, shape: LineShape) -> bool:
     return cell.column is not None and (
-        is_place(cell)
+        (is_place(cell) and shape.slots <= _MOST_BESIDE)
         or cell.column in EVIDENCE
         or MEASURE.search(cell.column) is not None
         or "/" in (cell.unit or "")

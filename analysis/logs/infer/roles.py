@@ -95,7 +95,8 @@ def _follows(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
 
 def _opens_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line above the records of its epoch, `epoch 3 lr 0.1`, where their counter begins anew with each epoch."""
-    opens = line.shape.first < main.shape.first and line.shape.count > 1 and not line.loses
+    measures = any(MEASURE.search(cell.column or "") for cell in line.metrics)
+    opens = line.shape.first < main.shape.first and line.shape.count > 1 and not measures
     return opens and main.restarts and line.place is not None and line.place.column == "epoch"
 
 
