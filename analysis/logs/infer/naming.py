@@ -39,6 +39,7 @@ from gputel.analysis.logs.values import Scale, seconds
 _SHORT_SETS = {"v_": "val_", "t_": "train_"}
 SHORT = 5
 SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
+_INITIAL = re.compile(r"(?i)^initial_")
 _ENDS = re.compile(r"_loss$")
 _GLUED = re.compile(  # `learningRate`, `validloss`
     r"(?<=[a-z])(?=[A-Z][a-z])"
@@ -81,9 +82,14 @@ def _with_set(slot: Slot, sets: dict[str, str]) -> Slot:
 
 
 def _held_out(cells: list[Named]) -> list[Named]:
-    """Names the only loss of an evaluation `val_loss`, whatever the set is called: `validation.lst-loss`."""
+    """Names the only loss of an evaluation `val_loss`, whatever the set is called: `validation.lst-loss`.
+
+    One before the training, `Initial validation loss`, is one of them.
+    """
     losses = [
-        cell for cell in cells if cell.column and is_evaluation(cell.column) and _ENDS.search(cell.column)
+        cell
+        for cell in cells
+        if cell.column and is_evaluation(_INITIAL.sub("", cell.column)) and _ENDS.search(cell.column)
     ]
     if len(losses) != 1:
         return cells

@@ -29,9 +29,10 @@ def role_beside(line: Candidate, main: Candidate, header: Candidate | None) -> s
 
 
 def _is_copy(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
-    """A summary, which repeats what was printed before, or a record that breaks off."""
+    """A summary, which repeats what was printed before, or a record that breaks off or has text behind it."""
     is_rare = line.shape.count <= max(2, main.shape.count // 50)
-    return (is_rare and _sums_up(line) and not _sums_up(main)) or is_torn(line.shape, main.shape)
+    sums_up = is_rare and _sums_up(line) and not _sums_up(main)
+    return sums_up or is_torn(line.shape, main.shape) or _is_glued(line.shape, main.shape)
 
 
 def _is_known_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
@@ -207,3 +208,14 @@ def is_torn(shape: LineShape, whole: LineShape) -> bool:
         return False
     questioned = tuple(literal.replace(b"?", b"") for literal in shape.literals) == whole.literals
     return questioned or shape.literals[:-1] == whole.literals[: shape.slots]
+
+
+def _is_glued(shape: LineShape, whole: LineShape) -> bool:
+    """Whether it is a record with other text right behind it: the pattern of the records reads it."""
+    if shape.count > 2 or whole.count < 50 * shape.count or shape.slots <= whole.slots:
+        return False
+    *same, end = shape.literals[1 : whole.slots + 1]
+    begins = shape.literals[0].strip() == whole.literals[0].strip()
+    last = whole.literals[-1]
+    glued = bool(last.strip()) and end.startswith(last) and end[len(last) :][:1].isalnum()
+    return begins and glued and (*same,) == whole.literals[1:-1]

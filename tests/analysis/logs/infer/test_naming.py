@@ -61,3 +61,8 @@ def test_count_since_the_last_report_is_no_step_beside_the_total() -> None:
         for i in (1, 2, 3, 4)
     ]
     assert columns(*lines) == ["loss", None, "step"]
+
+
+def test_evaluation_before_the_training_is_a_validation_and_a_first_loss_is_none() -> None:
+    assert columns("Initial validation loss: 12.2458") == ["val_loss"]
+    assert columns("Initial loss: 12.2458") != ["val_loss"]

@@ -38,3 +38,20 @@ def test_record_that_breaks_off_is_torn() -> None:
     whole, torn = shapes.line_shapes(rows, rows)
     assert roles.is_torn(torn, whole)
     assert not roles.is_torn(whole, torn)
+
+
+def test_record_with_text_right_behind_it_is_read_as_the_others_are() -> None:
+    records = [f"E{i}/500 | Loss:{9 / i:.3f} | Best:{i}.5%" for i in range(1, 61)]
+    glued, validated = (
+        "E61/500 | Loss:0.125 | Best:61.5%Val 73/500: 80%",
+        "E61/500 | Loss:0.125 | Best:61.5% | Val loss:0.5",
+    )
+    rows = [line.encode() for line in [*records, glued, validated]]
+    main, bar, evaluation = (
+        candidates.make_candidate(shape, rows) for shape in shapes.line_shapes(rows, rows)
+    )
+    assert main is not None
+    assert bar is not None
+    assert evaluation is not None
+    assert roles.role_beside(bar, main, None) is None
+    assert roles.role_beside(evaluation, main, None) == "eval"
