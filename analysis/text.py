@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 
 from gputel.telemetry.clock import iso
@@ -22,6 +22,21 @@ NUMERIC = re.compile(
 )
 """A number that a tool kept as text."""
 FEW = 5
+EVENTS = {
+    "eval": "evaluation",
+    "gpu_back": "GPU back",
+    "gpu_lost": "GPU lost",
+    "gpu_refused": "GPU refused",
+    "nan": "NaN",
+    "nccl": "NCCL error",
+    "oom": "out of memory",
+    "rate": "change of sampling rate",
+    "sync": "sending held up",
+    "train": "training",
+    "unknown_rate": "counter without a rate",
+    "unseen": "stacks not seen",
+    "xid": "Xid",
+}
 FEW_TENTHS = 3.55  # below this, an error has two digits: 0.14 and 0.3, 0.35 and 0.4
 
 
@@ -177,6 +192,16 @@ def moment(at: int | datetime) -> str:
     if isinstance(at, int):
         return iso(at)
     return f"{at.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%S.%f}000Z"
+
+
+def event(kind: str) -> str:
+    """Names a kind of event as people do; one without an entry is its own name, with spaces."""
+    return EVENTS.get(kind, kind.replace("_", " "))
+
+
+def events(counts: Mapping[str, int]) -> str:
+    """Formats the number of events of each kind: `2 x checkpoint, 8 x evaluation`."""
+    return ", ".join(f"{count:,} x {event(kind)}" for kind, count in counts.items())
 
 
 def names(runs: Iterable[str]) -> str:

@@ -47,7 +47,7 @@ def record_document(summary: RecordingSummary) -> Document:
             "machine": "\n".join(words for machine in summary.machines if (words := machine_words(machine))),
             "overhead": _overhead(summary.sampling),
             "stopped": summary.stopped["text"] if summary.stopped else None,
-            "events": _events(summary.events),
+            "events": text.events(summary.events),
             "run": f"{summary.path} ({_sizes(summary)})",
         }
     )
@@ -168,10 +168,6 @@ def _overhead(sampling: SamplingSummary | None) -> str | None:
     return words + (f"; lowered to stay within --max-overhead: {', '.join(lowered)}" if lowered else "")
 
 
-def _events(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
-
-
 def _sizes(summary: RecordingSummary) -> str:
     output = summary.output_bytes
     parts = [] if output is None else [f"{text.size(output)} of output"]
@@ -239,7 +235,7 @@ def _segment(segment: SegmentContents) -> tuple[object, ...]:
         segment.exit_code,
         None if output is None else text.size(output),
         text.size(segment.telemetry_bytes),
-        _events(segment.events) or None,
+        text.events(segment.events) or None,
     )
 
 

@@ -123,7 +123,7 @@ def _facts(report: Report) -> FactList:
             "GPUs": counted(recorded_gpus) if recorded_gpus else _gpus_of_log(known),
             "clock": _clock(report),
             "overlap": None if recording else _overlap(report.shared),
-            "events": ", ".join(f"{count:,} {kind}" for kind, count in events.items()),
+            "events": text.events(events),
         },
         title="Run",
     )
@@ -262,7 +262,7 @@ def _events(report: Report) -> Table:
     parts = [frame.select("time", "kind", "text") for frame in frames]
     every = pl.concat(parts, how="vertical_relaxed").sort("time", nulls_last=True)
     cells = [
-        (time and f"{time:%Y-%m-%d %H:%M:%S}", kind, words)
+        (time and f"{time:%Y-%m-%d %H:%M:%S}", text.event(kind), words)
         for time, kind, words in every.head(MOST_EVENTS).iter_rows()
     ]
     note = f"The first {MOST_EVENTS} of {every.height:,}." if every.height > MOST_EVENTS else ""

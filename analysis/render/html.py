@@ -36,6 +36,7 @@ from gputel.analysis.document import (
 from gputel.analysis.render import style, thin
 from gputel.analysis.render.html_tables import escaped, heading, html_table
 from gputel.analysis.render.packing import Packer
+from gputel.analysis.text import event
 from gputel.telemetry import secrets
 
 SCRIPTS = (
@@ -180,7 +181,7 @@ def _bars(panel: Bars) -> dict[str, Any]:
         "unit": panel.unit,
         "whole": panel.whole,
         "rows": [_text(name) for name in panel.rows],
-        "parts": [{"name": _text(name), "color": style.kind(name)} for name in panel.parts],
+        "parts": [{"name": _text(event(name)), "color": style.kind(name)} for name in panel.parts],
         "values": known,
     }
 
@@ -198,7 +199,7 @@ def _axis(axis: PlotAxis) -> dict[str, Any]:
 
 def _mark(mark: Marker) -> dict[str, Any]:
     return {
-        "kind": mark.kind,
+        "kind": _text(event(mark.kind)),
         "color": style.kind(mark.kind),
         "text": _text(mark.text),
         "run": mark.run and _text(mark.run),

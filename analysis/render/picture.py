@@ -35,6 +35,7 @@ from gputel.analysis.document import (
     Series,
 )
 from gputel.analysis.render import style, thin
+from gputel.analysis.text import event
 from gputel.telemetry import secrets
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def _legend(axes: Axes, panel: Curves, kinds: Sequence[str]) -> None:
     for kind in dict.fromkeys(kinds):
         color = style.KINDS["light"][style.kind(kind)]
         handles.append(mpl.patches.Patch(color=color, alpha=0.5))
-        labels.append(kind)
+        labels.append(event(kind))
     for level in panel.levels:  # written beside its line it would lie on the curves
         handles.append(mpl.lines.Line2D([], [], color="#444444", linewidth=0.7, linestyle=(0, (2, 2))))
         labels.append(_text(level.text))
@@ -263,7 +264,7 @@ def _bars(panel: Bars, axes: Axes) -> None:
                 widths,
                 left=left,
                 color=style.KINDS["light"][style.kind(name)],
-                label=_text(name),
+                label=_text(event(name)),
                 height=0.6,
             )
         left += widths

@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 from gputel.analysis.document import Bars, Curves, Heat, Level, Marker, Panel, PlotAxis, Series
 from gputel.analysis.render import style, thin
 from gputel.analysis.render.picture import running_mean, tint
+from gputel.analysis.text import event
 from gputel.telemetry import secrets
 from gputel.telemetry.errors import GputelError
 
@@ -109,7 +110,7 @@ def _marks(marks: Sequence[Marker], axis: PlotAxis) -> Iterator[go.Scatter]:
             x=[x for start, end, _ in places for x in (start, start, end, end, start, None)],
             y=[y for _ in places for y in (0, 1, 1, 0, 0, None)],
             text=[text for _, _, text in places for _ in range(6)],
-            name=_text(kind),
+            name=_text(event(kind)),
             mode="lines",
             line={"color": color, "width": 0} if is_span else {"color": color, "width": 1, "dash": "dot"},
             fill="toself" if is_span else "none",
@@ -149,7 +150,7 @@ def _bars(panel: Bars) -> go.Figure:
             go.Bar(
                 x=panel.values[:, part],
                 y=rows,
-                name=_text(name),
+                name=_text(event(name)),
                 orientation="h",
                 marker={"color": style.KINDS["light"][style.kind(name)]},
             )

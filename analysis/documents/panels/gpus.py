@@ -23,6 +23,7 @@ import polars as pl
 from gputel.analysis.align.join import JOULES, WHOLE
 from gputel.analysis.align.windows import Gaps, gaps, gaps_between
 from gputel.analysis.document import Bars, Curves, Heat, Level, Marker, Numbers, PlotAxis, Series
+from gputel.analysis.text import event
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.readings import BY_NAME
 
@@ -286,7 +287,9 @@ def in_log(track: RunPhase, run: str) -> Iterator[Marker]:
     for kind in SHOWN:
         events = log.events.filter((pl.col("kind") == kind) & pl.col("step").is_not_null())
         for step, text in events.select("step", "text").head(MOST).iter_rows():
-            yield Marker(kind, f"{run}, {kind} at step {step:,}: {text}"[:300], _places(track, step), run=run)
+            yield Marker(
+                kind, f"{run}, {event(kind)} at step {step:,}: {text}"[:300], _places(track, step), run=run
+            )
 
 
 def _places(track: RunPhase, step: int) -> dict[str, float]:
@@ -304,7 +307,7 @@ def in_time(spans: pl.DataFrame, start_ns: int) -> Iterator[Marker]:
         "kind", pl.col("start", "end").dt.epoch("ns"), "step", "text"
     ).iter_rows():
         at, until = (start - start_ns) / 1e9, (end - start_ns) / 1e9
-        words = [kind, "" if step is None else f"at step {step:,}", f"{until - at:.3f} s", text or ""]
+        words = [event(kind), "" if step is None else f"at step {step:,}", f"{until - at:.3f} s", text or ""]
         yield Marker(kind, ", ".join(word for word in words if word)[:300], {"time": at}, {"time": until})
 
 
@@ -316,4 +319,6 @@ def at_moments(events: pl.DataFrame, start_ns: int) -> Iterator[Marker]:
     for kind in moments["kind"].unique(maintain_order=True):
         of_kind = moments.filter(pl.col("kind") == kind).head(MOST)
         for moment, text in of_kind.select(pl.col("time").dt.epoch("ns"), "text").iter_rows():
-            yield Marker(str(kind), f"{kind}: {text or ''}"[:300], {"time": (moment - start_ns) / 1e9})
+            yield Marker(
+                str(kind), f"{event(str(kind))}: {text or ''}"[:300], {"time": (moment - start_ns) / 1e9}
+            )

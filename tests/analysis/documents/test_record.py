@@ -91,7 +91,7 @@ def test_summary_says_rate_energy_sensors_overhead_and_sizes(folder: Callable[..
         "overhead": "1.0 % of a core, 0.60 % of the time in calls into the driver, "
         "after 0.11 s of CPU to start; 27.4 MiB resident; "
         "lowered to stay within --max-overhead: slow to 0.25 Hz, util and mem_util to 10 Hz",
-        "events": "1 mark",
+        "events": "1 x mark",
         "run": f"{path} (1.5 KiB of output, {summary.telemetry_bytes / 1024:.1f} KiB of telemetry)",
     }
     assert record_document(summary).next == f"gputel report {path}"

@@ -53,7 +53,7 @@ def test_curves_have_names_units_and_hours() -> None:
     assert [text.get_text() for text in legend.get_texts()] == [
         "d16",
         "d24",
-        "eval",
+        "evaluation",
         "checkpoint",
         "target 20",
     ]
@@ -92,7 +92,7 @@ def test_bars_are_hours_where_they_are_long() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["d16", "d24"]
     legend = axes.get_legend()
     assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["train", "eval"]
+    assert [text.get_text() for text in legend.get_texts()] == ["training", "evaluation"]
     assert [round(float(patch.get_width()), 3) for patch in axes.patches] == [2.5, 2.222, 0.017, 0]  # type: ignore[attr-defined]
 
 

@@ -84,13 +84,13 @@ def test_axis_that_the_panel_lacks_is_refused() -> None:
 
 def test_marks_and_levels_are_drawn_where_the_panel_has_them() -> None:
     figure = plotly.figure(LOSS)
-    (span,), (saved,) = named(figure, "eval"), named(figure, "checkpoint")
+    (span,), (saved,) = named(figure, "evaluation"), named(figure, "checkpoint")
     assert (span.x[0], span.x[2], span.fill, span.text[0]) == (60.0, 90.0, "toself", "validation")
     assert [x for x in saved.x if x is not None] == [99.0] * 5 + [100.0] * 5
     assert saved.line.color == style.KINDS["light"]["checkpoint"]
     (level,) = figure.layout.shapes
     assert (level.name, level.y0, level.y1, level.showlegend) == ("target 20", 20.0, 20.0, True)
-    assert not [trace for trace in plotly.figure(LOSS, x="step").data if trace.name == "eval"]
+    assert not [trace for trace in plotly.figure(LOSS, x="step").data if trace.name == "evaluation"]
 
 
 def test_band_lies_between_low_and_high() -> None:
