@@ -77,11 +77,11 @@ PICTURE_OPTIONS = (
 
 
 PAGES = (
-    ("html png svg pdf", "Write one offline page, or the page's panels as pictures."),
-    ("panel width font style dpi", "Which panels become pictures, and how they look."),
+    ("html png svg pdf", "One offline page, or its panels as pictures."),
+    ("panel width font style dpi", "Which panels are drawn, and how they look."),
 )
 """The rows of `options` in a command's help."""
-OUT = ("out force", "Where to write; overwrite files that gputel did not write.")
+OUT = ("out force", "Where to write; overwrite what others wrote.")
 
 
 def wanted_outputs(flags: Mapping[str, Any]) -> list[str]:

@@ -33,15 +33,15 @@ GROUPS: Groups = {
     "The model": (
         "depth",
         "params",
-        ("layers dim heads", "Instead: any shape.  [default heads: dim / 128]"),
+        ("layers dim heads", "Instead: any shape.  [heads: dim / 128]"),
         "tied",
-        ("vocab seq", "Vocabulary, and tokens in a sequence.  [default: 65536, 2048]"),
+        ("vocab seq", "Sizes of both.  [default: 65536, 2048]"),
     ),
-    "The machine": ("on", ("nodes link", "How many nodes they are in, and the link between: 10Gbit.")),
+    "The machine": ("on", ("nodes link", "Nodes that hold them, and their link: 10Gbit.")),
     "The training": (
         "device-batch-size",
         "total-batch-size",
-        ("ratio tokens", "Tokens per parameter, or in all, such as 100B.  [default: 20]"),
+        ("ratio tokens", "Per parameter, or in all: 100B.  [default: 20]"),
         "data-tokens",
         "optimizer",
         "dtype",
@@ -49,32 +49,31 @@ GROUPS: Groups = {
         "loss",
         (
             "recompute eager plain-attention",
-            "Recompute activations; no torch.compile; keep attention's scores.",
+            "Recompute activations; uncompiled; all scores.",
         ),
         (
             "save-every keep",
-            "Steps between checkpoints (0: only at the end); how many are kept.  [default: 1000, all]",
+            "Checkpoints.  [default: every 1000, keep all]",
         ),
     ),
-    "Limits": (
-        ("hours budget", "The most time (31h, 90min, plain hours), or the most dollars."),
+    "Limits, and runs to hold it against": (
+        ("hours budget", "The most time (31h, 90min), the most dollars."),
         "price",
-        ("target-tok-s target-steps-h", "A target rate of all GPUs together: the MFU that it needs."),
+        ("target-tok-s target-steps-h", "A rate of all GPUs: the MFU that it needs."),
+        "like",
+        "check",
     ),
-    "Runs": ("like", "check"),
-    "Writing": (("csv html", "Write the rows as CSV, or one offline page."), options.OUT, "json"),
+    "Writing": (("csv html", "The rows as CSV, or one offline page."), options.OUT, "json"),
 }
 
 
 @click.command("plan", cls=Command, examples=EXAMPLES, groups=GROUPS)
-@option(
-    "--depth", type=options.counts, metavar="N,N", help="Depths of a nanochat-style model, 64 wide per layer."
-)
+@option("--depth", type=options.counts, metavar="N,N", help="Depths of a nanochat: 64 wide per layer.")
 @option("--params", type=options.counts, metavar="N,N", help="Instead: numbers of parameters, such as 1.5B.")
 @option("--layers", type=COUNT, metavar="N", help="Instead: any layers, with --dim and --heads.")
 @option("--dim", type=NUMBER, metavar="N", help="Width, with --layers.")
 @option("--heads", type=COUNT, metavar="N", help="Attention heads, with --layers.  [default: dim / 128]")
-@flag("--tied", help="Embedding and head are one matrix, with --layers.")
+@flag("--tied", help="One matrix for embedding and head of --layers.")
 @option("--vocab", type=NUMBER, metavar="N", help="Vocabulary.  [default: 65536]")
 @option("--seq", type=NUMBER, metavar="N", help="Tokens in a sequence.  [default: 2048]")
 @option("--on", metavar="NxGPU", help="GPUs of all nodes together, such as 8xH100-PCIe.")
@@ -84,7 +83,7 @@ GROUPS: Groups = {
     "--device-batch-size",
     type=COUNT,
     metavar="N",
-    help="Sequences at once on a GPU.  [default: the most that fit]",
+    help="Sequences on a GPU.  [default: what fits]",
 )
 @option("--total-batch-size", type=options.count, metavar="N", help="Tokens per step.  [default: 524288]")
 @option("--ratio", type=POSITIVE, metavar="N", default=20.0, help="Tokens per parameter.")
@@ -96,22 +95,24 @@ GROUPS: Groups = {
 @option(
     "--optimizer",
     type=click.Choice(["adamw", "muon", "sgd"]),
-    help="Optimizer, for the memory of its state.  [default: adamw]",
+    help="Its state takes memory.  [default: adamw]",
 )
 @option(
     "--dtype",
     type=click.Choice(["bf16", "fp32", "pure-bf16"]),
-    help="bf16 keeps weights in fp32.  [default: bf16]",
+    metavar="TYPE",
+    help="bf16, fp32 or pure-bf16.  [default: bf16]",
 )
 @option(
     "--shard",
     type=click.Choice(["none", "zero1", "fsdp", "zero3"]),
-    help="What is sharded over the GPUs.  [default: none]",
+    metavar="HOW",
+    help="none, zero1, fsdp or zero3.  [default: none]",
 )
 @option(
     "--loss",
     type=click.Choice(["full", "chunked"]),
-    help="All logits at once, or in chunks.  [default: full]",
+    help="All logits at once?  [default: full]",
 )
 @flag("--recompute", help="Activations are computed again in the backward pass.")
 @flag("--eager", help="Without torch.compile.")
@@ -131,8 +132,8 @@ GROUPS: Groups = {
     help="A rate for all GPUs together: what MFU would it be?",
 )
 @option("--target-steps-h", type=POSITIVE, metavar="N", help="The same in steps an hour.")
-@option("--like", metavar="RUN", help="Correct the plan by a run; options not given are the run's.")
-@option("--check", metavar="RUN", help="Compare what would have been planned with what a run did.")
+@option("--like", metavar="RUN", help="Correct the plan by a run; take its options.")
+@option("--check", metavar="RUN", help="Compare a run with its plan, made afterwards.")
 @flag("--csv", help="Write the rows as CSV.")
 @flag("--html", help="Write one offline page.")
 @option(
@@ -146,7 +147,7 @@ GROUPS: Groups = {
 @flag("--force", help="Overwrite files that gputel did not write.")
 @flag("--json", "as_json", help="Print the plan as JSON.")
 def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: Any) -> None:
-    """Estimate what a run will take before it starts: memory, time, money, energy, data, checkpoints.
+    """Estimate what a run will take before it starts: memory, time, money, energy.
 
     Name what to plan by --depth, --params or --layers; or give --budget or --hours for the largest depth that fits.
     """

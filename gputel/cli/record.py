@@ -39,7 +39,7 @@ GROUPS: Groups = {
         "simulate",
         "max-overhead",
         "follow",
-        ("pid for", "Without a command: end with this process, or after this time."),
+        ("pid for", "Without a command: what ends the recording."),
     ),
     "The run folder": ("out", "name", "tag", "continue", "no-source", "share-group", "fsync", "sync"),
     "The command": (
@@ -47,7 +47,7 @@ GROUPS: Groups = {
         "inside",
         "stop-on",
         "stop-after",
-        ("budget price", "Stop it when this is spent, at this price of a GPU hour."),
+        ("budget price", "Stop it when this is spent; dollars a GPU-hour."),
         "grace",
         "then",
         "prometheus",
@@ -71,7 +71,7 @@ GROUPS: Groups = {
     help="Samples per second.  [default: 100]",
 )
 @click.option("--gpus", help="Only these, by index or UUID.", metavar="0,2")
-@click.option("--no-host", is_flag=True, help="Only the GPUs: no CPU, memory, disks, networks, processes.")
+@click.option("--no-host", is_flag=True, help="The GPUs alone, without the machine around them.")
 @click.option(
     "--for",
     "duration",
@@ -83,9 +83,7 @@ GROUPS: Groups = {
 @click.option("--continue", "onto", help="Add a segment to this run: a job that resumed.", metavar="RUN")
 @click.option("--name", help="Name of the run; else that of --out, or of the command.", metavar="NAME")
 @click.option("--tag", "tags", type=options.tag, multiple=True, help="Add a tag to run.json.", metavar="K=V")
-@click.option(
-    "--no-source", is_flag=True, help="Save neither uncommitted changes nor files that COMMAND names."
-)
+@click.option("--no-source", is_flag=True, help="Save no uncommitted changes, no files of COMMAND.")
 @click.option("--simulate", help="Record a simulated machine.", metavar="2xH100")
 @click.option(
     "--follow",
@@ -95,10 +93,8 @@ GROUPS: Groups = {
 )
 @click.option("--pid", type=click.IntRange(1), help="End when this process ends.", metavar="N")
 @click.option("--share-group", is_flag=True, help="Let your group read the run folder.")
-@click.option(
-    "--fsync", is_flag=True, help="Sync output and run.json to the disk: they survive a power failure."
-)
-@click.option("--sync", metavar="ADDRESS", help="Send the run there as it grows, such as s3://bucket/runs/.")
+@click.option("--fsync", is_flag=True, help="Sync output and run.json to the disk.")
+@click.option("--sync", metavar="ADDRESS", help="Send it there as it grows: s3://bucket/runs/.")
 @click.option("--pty", is_flag=True, help="Give the command a terminal of its own.")
 @click.option(
     "--inside",
@@ -106,13 +102,13 @@ GROUPS: Groups = {
     default="off",
     show_default=True,
     envvar="GPUTEL_INSIDE",
-    help="When the command hangs, record the line that each rank is in.",
+    help="If it hangs: the line that each rank is in.",
 )
 @click.option(
     "--max-overhead",
     type=options.share,
     metavar="SHARE",
-    help="Of a core and per GPU, for calls into the driver [5%; above 100 Hz in proportion].",
+    help="Of a core for each GPU, at 100 Hz.  [default: 5%]",
 )
 @guard.guard_options
 @options.options

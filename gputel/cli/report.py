@@ -86,13 +86,11 @@ def _run(words: tuple[str, ...], gpu: Path | None, log: Path | None, offset_s: f
     run = words[0] if words else None
     if len(words) > 1:
         joined = " ".join(map(shlex.quote, words))
-        raise GputelError(
-            "gputel report",
-            f"takes one run, not {len(words)}",
+        hint = sources.hint_for_output(words[-1]) or (
             "a table of readings and a log are 'gputel report --gpu TABLE --log LOG', "
-            f"runs are 'gputel compare {joined}'",
-            exit_code=2,
+            f"runs are 'gputel compare {joined}'"
         )
+        raise GputelError("gputel report", f"takes one run, not {len(words)}", hint, exit_code=2)
     if gpu and log and not run:
         return runs.from_table_and_log(gpu, log, offset_s)
     if log and not (run or gpu or offset_s):

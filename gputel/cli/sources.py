@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 COMPRESSED = (".gz", ".zst")
+WRITTEN = (".html", ".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,16 @@ def find(word: str, skipped: list[Skipped] | None = None) -> list[RunSource]:
         )
     found = [source for match in matches(word) for source in _in(match, skipped)]
     return found or _nothing(
-        word, "no such file or folder", "name a run folder, a log, a glob, 'latest' or '-'"
+        word,
+        "no such file or folder",
+        hint_for_output(word) or "name a run folder, a log, a glob, 'latest' or '-'",
+    )
+
+
+def hint_for_output(word: str) -> str:
+    """How to name the file to write, if that is what a word after `--html` looks like; flags take no value."""
+    return (
+        f"to write it, say --out {word}" if Path(word).suffix in WRITTEN and not Path(word).exists() else ""
     )
 
 

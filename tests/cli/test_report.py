@@ -264,6 +264,7 @@ def test_readings_alone_are_reported_without_verdicts_on_a_training(apart: tuple
             ["gpu.csv", "train.log"],
             "gputel report: takes one run, not 2; a table of readings and a log are 'gputel report --gpu TABLE",
         ),
+        (["run", "page.html"], "gputel report: takes one run, not 2; to write it, say --out page.html"),
         (["--gpu", "train.log", "--log", "train.log"], "train.log: no GPU readings were found in it"),
     ],
 )

@@ -88,6 +88,7 @@ def test_dash_is_standard_input(here: Path) -> None:
     ("word", "line"),
     [
         ("gone.log", "gone.log: no such file or folder; name a run folder, a log, a glob, 'latest' or '-'"),
+        ("page.html", "page.html: no such file or folder; to write it, say --out page.html"),
         ("*.csv", "*.csv: no such file or folder; name a run folder, a log, a glob, 'latest' or '-'"),
         ("empty", "empty: the folder is empty; name a folder that holds logs or runs"),
     ],
