@@ -30,10 +30,10 @@ EVENTS = {
     "nan": "NaN",
     "nccl": "NCCL error",
     "oom": "out of memory",
-    "rate": "change of sampling rate",
-    "sync": "sending held up",
+    "rate": "new rate",
+    "sync": "sending",
     "train": "training",
-    "unknown_rate": "counter without a rate",
+    "unknown_rate": "no rate",
     "unseen": "stacks not seen",
     "xid": "Xid",
 }

@@ -115,11 +115,12 @@ def _gpu_users(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     users = [process for process in processes if process["gpus"]]
     for user in sorted(users, key=lambda user: -(user["gpu_mem_max_mib"] or 0))[:MOST_USERS]:
         memory, share = user["gpu_mem_max_mib"], user["gpu_sm_mean"]
+        together, time = (" together", "one GPU's time") if "," in user["gpus"] else ("", "the time")
         parts = [
             f"GPU {user['gpus']}: {_user(user)}",
-            "memory not known" if memory is None else f"at most {text.mebibytes(memory)}",
+            "memory not known" if memory is None else f"at most {text.mebibytes(memory)}{together}",
         ]
-        yield ", ".join(parts + ([] if share is None else [f"busy {share:.0f} % of the time"]))
+        yield ", ".join(parts + ([] if share is None else [f"busy {share:.0f} % of {time}"]))
     if len(users) > MOST_USERS:
         yield f"and {len(users) - MOST_USERS:,} more"
 

@@ -153,7 +153,8 @@ def event_line(run: str, event: Mapping[str, Any], write: Writer) -> str:
         rest = {name: value for name, value in event.items() if name != "kind"}
         rest = {**rest, "text": words} if "text" in rest else rest
         return json.dumps({"kind": "event", "run": run, "event": kind, **rest}, ensure_ascii=False)
-    return f"{str(event.get('time', ''))[:19].replace('T', ' ')} {run} {kind}: {words}".strip()
+    when = str(event.get("time", ""))[:19].replace("T", " ")
+    return f"{when} {run} {text.event(str(kind))}: {words}".strip()
 
 
 def _is_bar(kind: str, increment: Increment) -> pl.Expr:
@@ -176,7 +177,8 @@ def rows_text(run: str, stream: str, group: PrintedRows) -> list[str]:
     columns += [[f"rank {rank} " if rank else "" for rank in frame["rank"].to_list()], _steps(frame)]
     if group.kind == "event":
         events = list(frame.select("kind", "text").iter_rows())
-        columns.append([f"  {kind}: {mask(words)}" if words else f"  {kind}" for kind, words in events])
+        named = [(text.event(kind), words) for kind, words in events]
+        columns.append([f"  {name}: {mask(words)}" if words else f"  {name}" for name, words in named])
         lines = _joined(columns)
         return ["" if kind in SKIPPED else line for (kind, _), line in zip(events, lines, strict=True)]
     if group.kind == "eval":

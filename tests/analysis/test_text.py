@@ -132,4 +132,4 @@ def test_script_of_pages_writes_durations_and_energies_as_python_does(tmp_path: 
 
 def test_events_are_counted_by_the_names_that_people_use() -> None:
     counts = {"eval": 1200, "unknown_rate": 1, "disk_full": 2}
-    assert text.events(counts) == "1,200 x evaluation, 1 x counter without a rate, 2 x disk full"
+    assert text.events(counts) == "1,200 x evaluation, 1 x no rate, 2 x disk full"

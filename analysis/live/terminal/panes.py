@@ -209,7 +209,7 @@ def _event(event: Mapping[str, Any], count: int) -> Text:
     time, step = event_time(event.get("time")), event.get("step")
     when = f"{clock(time)} " if time else ""
     where = f"step {step:,}  " if isinstance(step, int) else ""
-    kind, words = clean(event.get("kind")), clean(event.get("text") or "")
+    kind, words = clean(text.event(str(event.get("kind")))), clean(event.get("text") or "")
     times = f"×{count} " if count > 1 else ""
     return line((f"{when}{where}", "dim"), (f"{kind} {times}", "bold"), words)
 

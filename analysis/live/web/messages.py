@@ -23,6 +23,7 @@ from gputel.analysis.documents.panels import metrics
 from gputel.analysis.live.gpus import STRIPS
 from gputel.analysis.live.series import Points
 from gputel.analysis.render import style
+from gputel.analysis.text import EVENTS
 from gputel.telemetry import secrets
 from gputel.telemetry.events import ALARM
 
@@ -112,7 +113,7 @@ def page_parts(views: Sequence[tuple[View, RunAlarms]]) -> Parts:
     curves = sum(name in side for view, _ in views for side in (view.curves, view.evals) for name in shown)
     most = _share(curves)
     parts: Parts = {
-        (PAGE, "look", ""): style.FOR_PAGES,
+        (PAGE, "look", ""): {**style.FOR_PAGES, "events": EVENTS},
         (PAGE, "panels", ""): _panels(shown, {name for view, _ in views for name in view.curves}),
         (PAGE, "is_cut", ""): len(names) > MOST_METRICS,
     }

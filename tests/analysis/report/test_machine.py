@@ -172,7 +172,7 @@ def test_users_of_gpus_are_named_with_their_memory_and_their_share_of_the_time(o
     assert machine_facts(summary).known()["on the GPUs"].splitlines() == [
         "GPU 0: train, at most 4.0 GiB, busy 70 % of the time",
         "GPU 0: another program, notebook (30), at most 512.0 MiB",
-        "GPU 0, 1: worker, at most 150.0 MiB, busy 20 % of the time",
+        "GPU 0, 1: worker, at most 150.0 MiB together, busy 20 % of one GPU's time",
     ]
 
 

@@ -78,7 +78,11 @@ function seriesOf(panel, chart) {
 function marks() {
   if (model.runs.length !== 1) return [];
   const events = partOf(model.runs[0], "events") || [];
-  return events.filter(([, step]) => step !== null).map(([kind, step, , text]) => ({ kind, color: markColor(kind), text: `${kind}: ${text}`, x: placeOfStep(model.runs[0], step), end: null, run: undefined }));
+  return events.filter(([, step]) => step !== null).map(([kind, step, , text]) => ({ kind, color: markColor(kind), text: `${nameOfEvent(kind)}: ${text}`, x: placeOfStep(model.runs[0], step), end: null, run: undefined }));
+}
+
+function nameOfEvent(kind) {
+  return look.events[kind] || kind.replaceAll("_", " ");
 }
 
 function markColor(kind) {

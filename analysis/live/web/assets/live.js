@@ -93,7 +93,7 @@ function drawEvents(place) {
 function eventLine({ run, event: [kind, step, , text], at }) {
   const row = element("li"), wrong = kind === "alarm" ? " alarm" : "";
   row.append(element("span", "when", at === null ? "" : new Date(at).toLocaleString("sv")));
-  row.append(element("span", wrong.trim(), kind), element("span", "step", step === null ? "" : `step ${exactly(step)}`));
+  row.append(element("span", wrong.trim(), nameOfEvent(kind)), element("span", "step", step === null ? "" : `step ${exactly(step)}`));
   row.append(element("span", `what${wrong}`, model.runs.length > 1 ? `${run}: ${text}` : text));
   return row;
 }
