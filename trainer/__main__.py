@@ -100,6 +100,8 @@ def _why(fault: Exception, where: "World") -> str | None:
     have the same mistake in the options or files, which one line says."""
     from gputel.trainer.ranks import first_failure
 
+    if isinstance(fault, TrainerError) and fault.rank is not None:
+        return f"rank {where.rank}: {fault}" if fault.rank == where.rank else None
     first, line = first_failure(where, fault), _line(fault)
     if first is None:
         return f"rank {where.rank}: another rank is gone ({one_line(fault)}); go on with --resume auto"

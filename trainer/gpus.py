@@ -57,25 +57,5 @@ def find_gpu(name: str) -> GpuModel | None:
     return max(matches, key=lambda match: match[0].count(" "))[1] if matches else None
 
 
-def count_and_name(words: str) -> tuple[int, str]:
-    """`2xH100`, `H100x2`, `8 x A100 80GB PCIe`: how many, and the name; one without a number."""
-    first = re.fullmatch(r"\s*(\d+)\s*[x×*]\s*(\S.*?)\s*", words)
-    if first:
-        return int(first[1]), first[2]
-    last = re.fullmatch(r"\s*(\S.*?)\s*[x×*]\s*(\d+)\s*", words)
-    if last and find_gpu(words) in (None, find_gpu(last[1])):
-        return int(last[2]), last[1]
-    return 1, words.strip()
-
-
-def nearest_gpu(name: str) -> GpuModel | None:
-    """The GPU whose name is most like a misspelled one; None if none is."""
-    from difflib import get_close_matches
-
-    aliases = {alias.lower(): gpu for gpu in gpus() for alias in gpu.names}
-    near = get_close_matches(name.lower(), aliases, 1)
-    return aliases[near[0]] if near else None
-
-
 def _words(name: str) -> str:
     return f" {' '.join(re.findall('[a-z0-9]+', name.lower()))} "

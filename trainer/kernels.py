@@ -102,13 +102,8 @@ def _activate_fa3(place: str, device: torch.device, dropout: float) -> None:
         raise TrainerError(place, f"{name} does not run FlashAttention 3", "it takes Hopper")
     if dropout:
         raise TrainerError(place, "does not drop out", "leave out --dropout, or take --attention flash")
-    activate = getattr(attention, "activate_flash_attention_impl", None)
-    if activate is None:
-        raise TrainerError(
-            place, f"torch {torch.__version__} has no switch for it", "take torch 2.10 or later"
-        )
     try:
-        activate("FA3")
+        attention.activate_flash_attention_impl("FA3")
     except ImportError as missing:
         hint = "install flash_attn_interface, FlashAttention's build for Hopper"
         raise TrainerError(place, f"torch does not find its package ({missing})", hint) from missing

@@ -24,7 +24,7 @@ from torch.distributed import DistError, PrefixStore, Store  # type: ignore[attr
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.rendezvous import rendezvous
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
@@ -83,7 +83,9 @@ class World:
         except Exception as error:  # of any type: else the others would wait for this rank for ever
             fault = error
         failure = fault
-        if fault and not isinstance(fault, TrainerError | RankError):
+        if isinstance(fault, TrainerError):
+            fault.rank = self.rank if fault.rank is None else fault.rank
+        elif fault and not isinstance(fault, RankError):
             failure = RankError(self.rank, one_line(fault))
         first = next((each for each in self.gather(failure) if each), None)
         if first:
@@ -276,13 +278,10 @@ def placed(whole: Tensor, weight: Tensor) -> Tensor:
     sharded like `weight` the part of this rank."""
     if whole.ndim == 2 and whole.shape[0] < weight.shape[0]:
         whole = functional.pad(whole, (0, 0, 0, weight.shape[0] - whole.shape[0]))
+    whole = whole.to(weight.device)
     if not isinstance(weight, DTensor) or whole.shape != weight.shape:
-        return whole.to(weight.device)
-    mesh = weight.device_mesh
-    rows = -(-whole.shape[0] // mesh.size())  # equal parts, the last ones shorter or empty
-    part = whole[mesh.get_local_rank() * rows :][:rows].to(weight.device)
-    shape, stride = whole.shape, whole.stride()
-    return DTensor.from_local(part, mesh, weight.placements, run_check=False, shape=shape, stride=stride)
+        return whole
+    return distribute_tensor(whole, weight.device_mesh, weight.placements, src_data_rank=None)
 
 
 def local_rows(name: str, tensor: Tensor, vocab: int) -> Tensor:

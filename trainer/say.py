@@ -142,7 +142,10 @@ DISK_FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used 
 
 
 class TrainerError(Exception):
-    """`place: fault; hint`. The process that prints it ends with exit code 1."""
+    """`place: fault; hint`. The process that prints it ends with exit code 1. `rank`: the first that met it, where
+    all ranks know."""
+
+    rank: int | None = None
 
     def __init__(self, place: str, fault: str, hint: str = "") -> None:
         self.place, self.fault, self.hint = place, fault, hint

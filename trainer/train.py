@@ -30,14 +30,7 @@ from gputel.trainer.model import built
 from gputel.trainer.optim import optimizer
 from gputel.trainer.options import Options, Progress, mfu_percent, settled
 from gputel.trainer.questions import questions
-from gputel.trainer.ranks import (
-    SIGNALS,
-    STOPS,
-    RankWatchdog,
-    StopSignals,
-    World,
-    accumulating,
-)
+from gputel.trainer.ranks import SIGNALS, STOPS, RankWatchdog, StopSignals, World, accumulating
 from gputel.trainer.rows import Feed
 from gputel.trainer.say import TrainerError, Voice
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from gputel.analysis.runs.facts import estimated_flops
 from gputel.telemetry.errors import GputelError
-from gputel.trainer.gpus import GpuModel, count_and_name, find_gpu, gpus, nearest_gpu
+from gputel.trainer.gpus import GpuModel, find_gpu, gpus
 from gputel.trainer.options import Shape, shape_of
 from gputel.trainer.say import TrainerError
 
@@ -42,10 +44,10 @@ class Cluster:
 
 def machine(words: str, *, nodes: int = 1, link_bytes_s: float | None = None) -> Cluster:
     """Parses `2xH100`, `H100x2`, `H100`, `8 x A100 80GB PCIe`; raises GputelError for an unknown GPU."""
-    count, name = count_and_name(words)
+    count, name = _count_and_name(words)
     gpu = find_gpu(name)
     if gpu is None:
-        near = nearest_gpu(name)
+        near = _nearest_gpu(name)
         names = ", ".join(gpu.name for gpu in gpus())
         hint = f"did you mean {count}x{near.name}?" if near else f"it has {names}"
         raise GputelError(f"--on {words}", "no such GPU in the table", hint, exit_code=2)
@@ -58,6 +60,24 @@ def machine(words: str, *, nodes: int = 1, link_bytes_s: float | None = None) ->
         fault = "communication time depends on the link between the nodes"
         raise GputelError(f"--nodes {nodes}", fault, "give it, such as --link 10Gbit", exit_code=2)
     return Cluster(gpu, count, nodes, link_bytes_s)
+
+
+def _count_and_name(words: str) -> tuple[int, str]:
+    """`2xH100`, `H100x2`, `8 x A100 80GB PCIe`: how many, and the name; one without a number."""
+    first = re.fullmatch(r"\s*(\d+)\s*[x×*]\s*(\S.*?)\s*", words)
+    if first:
+        return int(first[1]), first[2]
+    last = re.fullmatch(r"\s*(\S.*?)\s*[x×*]\s*(\d+)\s*", words)
+    if last and find_gpu(words) in (None, find_gpu(last[1])):
+        return int(last[2]), last[1]
+    return 1, words.strip()
+
+
+def _nearest_gpu(name: str) -> GpuModel | None:
+    """The GPU whose name is most like a misspelled one; None if none is."""
+    aliases = {alias.lower(): gpu for gpu in gpus() for alias in gpu.names}
+    near = get_close_matches(name.lower(), aliases, 1)
+    return aliases[near[0]] if near else None
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,11 @@ from typing import IO, Any
 
 import pytest
 import torch
+from click.testing import CliRunner, Result
 from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
+from gputel.trainer.__main__ import main
 from gputel.trainer.checkpoint import saved_tensors
 from gputel.trainer.model import Model
 
@@ -111,6 +113,7 @@ class Ranks:
 
 Start = Callable[..., Ranks]
 Train = Callable[..., Left]
+Run = Callable[..., Result]
 Torchrun = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -118,6 +121,28 @@ Torchrun = Callable[..., "subprocess.Popen[str]"]
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The standard library is tokenized once for all tests."""
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Run:
+    """Train in this process; `out` is the folder `run` of the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.chdir(tmp_path)
+    torch.set_num_threads(1)
+
+    def train(*options: str, code: int = 0, out: str | None = "run") -> Result:
+        where = ["--out", out] if out else []
+        result = CliRunner().invoke(main, [*TINY, "--device-batch-size", "2", *where, *options])
+        unexpected = result.exception and not isinstance(result.exception, SystemExit)
+        assert not unexpected, result.output
+        assert result.exit_code == code, result.output
+        return result
+
+    return train
+
+
+def steps_of(result: Result) -> list[str]:
+    return [line for line in result.stdout.splitlines() if line.startswith("step ")]
 
 
 @pytest.fixture

@@ -1,140 +1,119 @@
-"""A run that was interrupted and resumed, each time in a new process, is the run that was not: to the last bit."""
+"""Checkpoints of whole runs: which stay, how they are listed, what is refused."""
 
+import json
+import os
+import pickle
 import re
-import signal
 from pathlib import Path
 
-import pytest
+import torch
+from click.testing import CliRunner
 
-from .conftest import Left, Start, Train, same, same_tensors
+from gputel.trainer.__main__ import main
 
-STEPS = ("--steps", "10", "--device-batch-size", "4")
-pytestmark = pytest.mark.long
-
-
-@pytest.fixture
-def mixture(tmp_path: Path) -> str:
-    """Two small corpora, of which ten steps of four rows are several epochs."""
-    for name, word in (("a", "alpha"), ("b", "beta")):
-        (tmp_path / name).mkdir()
-        for number in range(3):
-            text = " ".join(f"{word} {i * 7919 % 1000} {number}" for i in range(40))
-            (tmp_path / name / f"{number}.txt").write_text(text)
-    return f"{tmp_path}/a=0.7,{tmp_path}/b=0.3"
+from .conftest import Left, Run
 
 
-def interrupted(train: Train, out: Path, *options: str, ranks: int = 1, then: int | None = None) -> Left:
-    """Stop after step 5, go on in another process, on `then` ranks."""
-    train(out, *options, "--stop-at", "5", ranks=ranks)
-    return train(out, *options, "--resume", "auto", ranks=then or ranks)
+def test_newest_checkpoints_stay_and_the_best_besides(run: Run, tmp_path: Path) -> None:
+    run("--steps", "12", "--save-every", "2", "--keep", "2", "--eval-every", "4")
+    left = Left(tmp_path / "run")
+    best = (left.out / "checkpoints" / "best").resolve().name
+    assert left.checkpoints() == sorted({best, "step_000010", "step_000012"})
+    assert (left.out / "checkpoints" / "latest").resolve().name == "step_000012"
 
 
-@pytest.mark.parametrize(
-    ("options", "ranks"),
-    [
-        pytest.param((), 1, id="plain"),
-        pytest.param(("--total-batch-size", "512", "--dropout", "0.1"), 1, id="accumulation and dropout"),
-        pytest.param(("--total-batch-size", "512", "--dropout", "0.1"), 2, id="two ranks that accumulate"),
-        pytest.param(("--dtype", "bf16"), 1, id="bf16"),
-        pytest.param(("--optimizer", "adamw", "--schedule", "cosine"), 1, id="adamw"),
-        pytest.param(("--shard", "fsdp"), 2, id="fsdp"),
-        pytest.param(
-            ("--shard", "fsdp", "--dtype", "bf16", "--total-batch-size", "512"), 2, id="fsdp in bf16"
-        ),
-    ],
-)
-def test_resume_equals_no_interruption(
-    tmp_path: Path, train: Train, options: tuple[str, ...], ranks: int
+def test_checkpoints_are_listed_and_pruned_to_weights(run: Run, tmp_path: Path) -> None:
+    run("--steps", "4", "--eval-every", "2", "--save-every", "2")
+    (tmp_path / "run" / "checkpoints" / "step_000003.part").mkdir()
+    listed = CliRunner().invoke(main, ["checkpoints", "run"]).stdout.splitlines()
+    assert re.fullmatch(r"step_000002 +2 +\d\.\d{4} +\d+s +\d\.\d  complete", listed[1])
+    assert "incomplete" in listed[2]
+    assert re.fullmatch(r"step_000004 +4 .*  complete \(best, latest\)", listed[3])
+    pruned = CliRunner().invoke(main, ["checkpoints", "run", "--prune"]).stdout
+    assert pruned.count("weights only") == 2
+    run("--steps", "8", "--resume", "latest", code=1)
+    text = CliRunner().invoke(main, ["sample", "run/checkpoints/latest", "--prompt", "def ", "--length", "5"])
+    assert text.stdout.startswith("def ")
+
+
+def test_manifest_that_names_files_elsewhere_is_refused_and_nothing_is_removed(
+    run: Run, tmp_path: Path
 ) -> None:
-    whole = train(tmp_path / "whole", *STEPS, *options, ranks=ranks)
-    broken = interrupted(train, tmp_path / "broken", *STEPS, *options, ranks=ranks)
-    same(whole, broken)
+    run("--steps", "2", "--save-every", "2")
+    (tmp_path / "mine").write_text("mine")
+    place = tmp_path / "run" / "checkpoints" / "step_000002"
+    about = json.loads((place / "manifest.json").read_text())
+    (place / "optimizer").mkdir()
+    about["files"]["optimizer/../../../../mine"] = {"bytes": 4, "blake2b": ""}
+    (place / "manifest.json").write_text(json.dumps(about))
+    CliRunner().invoke(main, ["checkpoints", "run", "--prune"])
+    assert (tmp_path / "mine").read_text() == "mine"
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_resume_reads_a_shuffled_mixture_on_across_an_epoch_border(
-    tmp_path: Path, train: Train, mixture: str, ranks: int
-) -> None:
-    options = (*STEPS, "--data", mixture, "--total-batch-size", "512")
-    whole = train(tmp_path / "whole", *options, ranks=ranks)
-    broken = interrupted(train, tmp_path / "broken", *options, ranks=ranks)
-    same(whole, broken)
-    epochs = {row["epoch"] for row in whole.metrics("step")}
-    assert len(epochs) > 2
+def test_model_writes_from_its_weights_file(run: Run) -> None:
+    run("--steps", "4")
+    texts = [
+        CliRunner().invoke(main, ["sample", place, "--prompt", "import", "--length", "9"]).stdout
+        for place in ("run/weights.pt", "run/checkpoints/latest")
+    ]
+    assert texts[0] == texts[1]
+    assert texts[0].startswith("import")
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
-def test_world_resized_goes_on_as_if_it_had_always_been_so(
-    tmp_path: Path, train: Train, mixture: str, before: int, after: int
-) -> None:
-    options = (*STEPS, "--data", mixture, "--total-batch-size", "256", "--dropout", "0.1")
-    whole = train(tmp_path / "whole", *options, ranks=before)
-    resized = interrupted(train, tmp_path / "resized", *options, ranks=before, then=after)
-    same(whole, resized)
+def test_checkpoint_and_sample_know_nothing_of_the_padded_vocabulary(run: Run, tmp_path: Path) -> None:
+    run("--steps", "4", "--vocab", "300", "--stop-at", "2")
+    run("--steps", "4", "--vocab", "300", "--resume", "auto")
+    weights = torch.load(tmp_path / "run" / "weights.pt", weights_only=True)["weights"]
+    assert weights["head.weight"].shape == weights["embedding.weight"].shape == (300, 32)
+    assert all(
+        tensor.shape[0] == 300
+        for name, tensor in Left(tmp_path / "run").tensors().items()
+        if "head.weight" in name and tensor.ndim
+    )
+    text = CliRunner().invoke(main, "sample run/weights.pt --prompt import --length 9".split())
+    assert text.stdout.startswith("import")
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [("3 fsdp", "2 fsdp"), ("2 fsdp", "1 none"), ("2 none", "2 fsdp")]
-)
-def test_checkpoint_loads_on_another_number_of_ranks_sharded_or_not(
-    tmp_path: Path, train: Train, before: str, after: str
-) -> None:
-    """Loaded and saved again before the next step it holds the same bits, without the padding of the vocabulary;
-    and the training goes on from there."""
+def test_weights_that_want_to_run_code_are_refused(run: Run, tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
 
-    def trained(name: str, ranks_and_shard: str, *more: str) -> Left:
-        ranks, shard = ranks_and_shard.split()
-        batch = ("--steps", "10", "--device-batch-size", "2", "--total-batch-size", str(2 * 32 * 6))
-        return train(tmp_path / name, "--vocab", "300", *batch, "--shard", shard, *more, ranks=int(ranks))
+    class Bomb:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.system, (f"touch {marker}",)
 
-    one = trained("one", before, "--stop-at", "5")
-    source = str(one.out / "checkpoints" / "latest")
-    other = trained("other", after, "--stop-at", "5", "--resume", source)
-    same_tensors(one, other)
-    assert {one.tensors()[f"{key}.weight"].shape[0] for key in ("model:embedding", "model:head")} == {300}
-    on = trained("other", after, "--stop-at", "6", "--resume", "latest")
-    assert list(on.losses()) == [5]
+    torch.save({"weights": Bomb()}, tmp_path / "bomb.pt", pickle_module=pickle)
+    result = CliRunner().invoke(main, ["sample", "bomb.pt"])
+    assert result.exit_code == 1
+    assert result.stderr == "bomb.pt: is no weights file of this trainer; give weights.pt or a checkpoint\n"
+    assert not marker.exists()
 
 
-@pytest.mark.parametrize("shard", ["none", "fsdp"])
-def test_checkpoint_that_an_evaluation_called_for_goes_on_bit_for_bit(
-    tmp_path: Path, train: Train, shard: str
-) -> None:
-    """It is saved right after forward passes without backward ones."""
-    options = (*STEPS, "--eval-every", "4", "--shard", shard)
-    whole = train(tmp_path / "whole", *options, ranks=2)
-    best = whole.out / "checkpoints" / "step_000004"
-    on = train(tmp_path / "on", *options, "--resume", str(best), ranks=2)
-    same_tensors(whole, on)
-    assert list(on.losses()) == [4, 5, 6, 7, 8, 9]
+def test_named_folder_that_holds_a_run_is_not_entered_unasked(run: Run, tmp_path: Path) -> None:
+    run("--steps", "2")
+    result = run("--steps", "2", code=1)
+    assert result.stderr == "run: holds a run already; go on with --resume auto, or take another --out\n"
+    run("--steps", "2", out=None)
+    run("--steps", "2", out=None)
+    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["d2", "d2-2"]
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_signal_in_the_middle_of_a_step_leaves_a_checkpoint_that_goes_on_bit_for_bit(
-    tmp_path: Path, train: Train, start: Start, name: str, ranks: int
-) -> None:
-    """Sent to one rank alone; all stop at the same step."""
-    options = ("--steps", "80", "--device-batch-size", "4")
-    whole = train(tmp_path / "whole", *options, ranks=ranks)
-    run = start(tmp_path / "broken", *options, ranks=ranks)
-    run.at("step 00003/")
-    run.send(getattr(signal, name), rank=ranks - 1)
-    codes, output = run.end()
-    assert f"received {name}" in output
-    assert codes == [128 + getattr(signal, name)] * ranks
-    end = Left(tmp_path / "broken").metrics("run_end")[0]
-    assert end["reason"] == name
-    assert 4 <= end["step"] < 80
-    same(whole, train(tmp_path / "broken", *options, "--resume", "latest", ranks=ranks))
+def test_another_model_or_other_data_do_not_go_on(run: Run, tmp_path: Path) -> None:
+    run("--steps", "4", "--stop-at", "2")
+    shape = run("--steps", "4", "--resume", "auto", "--dim", "64", code=1)
+    assert "was trained with dim 32, asked is 64; see --dim" in shape.stderr
+    (tmp_path / "other.txt").write_text("another corpus " * 500)
+    data = run("--steps", "4", "--resume", "auto", "--data", "other.txt", code=1)
+    assert "was trained on other data" in data.stderr
 
 
-def test_usr1_saves_and_goes_on(tmp_path: Path, start: Start) -> None:
-    run = start(tmp_path / "run", "--steps", "80", "--device-batch-size", "4")
-    run.at("step 00003/")
-    run.send(signal.SIGUSR1)
-    codes, output = run.end()
-    assert codes == [0]
-    first, last = map(int, re.findall(r"Saved model file to: .*step_(\d+)", output))
-    assert 4 <= first < 80
-    assert last == 80
+def test_damaged_checkpoint_is_passed_over_by_auto_and_refused_by_name(run: Run, tmp_path: Path) -> None:
+    run("--steps", "6", "--save-every", "2", "--stop-at", "4")
+    model = tmp_path / "run" / "checkpoints" / "step_000004" / "model_00000.pt"
+    content = bytearray(model.read_bytes())
+    content[len(content) // 2] ^= 1
+    model.write_bytes(content)
+    refused = run("--steps", "6", "--resume", "latest", code=1)
+    assert "model_00000.pt: is not what was saved" in refused.stderr
+    went_on = run("--steps", "6", "--resume", "auto")
+    assert "passed over step_000004" in went_on.stdout
+    assert "Resuming from step_000002 with step 2" in went_on.stdout

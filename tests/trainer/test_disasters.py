@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from gputel.trainer.checkpoint import newest_first, verify
 from gputel.trainer.model import Block
 from gputel.trainer.rows import Feed
+from gputel.trainer.say import TrainerError
 
 from .conftest import LIMIT_S, Left, Start, Torchrun, Train, same, same_tensors
 
@@ -131,6 +133,28 @@ def test_bug_on_one_rank_has_its_traceback_and_the_other_rank_names_it(tmp_path:
     assert "in broken\n" in output
     assert f"rank 0: rank 1 failed first ({SHAPES}" in output
     assert "is gone" not in output
+
+
+def lose_the_data() -> None:
+    missing = TrainerError("data", "does not exist", "see --data")
+    patch("gputel.trainer.train.open_corpus", side_effect=missing).start()
+
+
+def lose_the_data_on_rank_1() -> None:
+    if os.environ["RANK"] == "1":
+        lose_the_data()
+
+
+@pytest.mark.parametrize(("sabotage", "rank"), [(lose_the_data, 0), (lose_the_data_on_rank_1, 1)])
+def test_mistake_is_one_line_of_a_rank_that_met_it(
+    tmp_path: Path, start: Start, sabotage: Callable[[], None], rank: int
+) -> None:
+    """On several machines it may be missing on one of them."""
+    codes, output = start(tmp_path / "run", "--steps", "9", ranks=2, sabotage=sabotage).end()
+    assert codes == [1, 1]
+    assert [line for line in output.splitlines() if line.startswith("rank ")] == [
+        f"rank {rank}: data: does not exist; see --data"
+    ]
 
 
 def test_bug_on_all_ranks_has_one_traceback(tmp_path: Path, start: Start) -> None:

@@ -1,8 +1,6 @@
 """Whole runs, small enough for a moment: what they say, when they stop, what they leave."""
 
 import json
-import os
-import pickle
 import re
 import subprocess
 import sys
@@ -11,47 +9,21 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-import torch
-from click.testing import CliRunner, Result
 
-from gputel.trainer.__main__ import main
 from gputel.trainer.checkpoint import verify
 from gputel.trainer.options import Options
 from gputel.trainer.ranks import WAN
 from gputel.trainer.say import step_line
 from gputel.trainer.train import Training, exit_code
 
-from .conftest import TINY, Left
+from .conftest import Left, Run, steps_of
 
-Run = Callable[..., Result]
 LINE = re.compile(
     r"step \d{5}/\d{5} \(\d+\.\d\d%\) \| loss: (\d+\.\d{6}|nan|inf)"
     r" \| grad norm: (\d+\.\d{4}|nan|inf) \| lrm: \d\.\d\d \| dt: \d+\.\d\dms \| tok/sec: [\d,]+"
     r"( \| mfu: \d+\.\d\d)? \| total time: \d+\.\d\dm \| lr: \d\.\d\de[-+]\d\d \| data: \d+\.\d\dms"
     r"( \| mem: \d+\.\d\dGiB)? \| epoch: \d+ \| eta: \d+\.\d+m"
 )
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Run:
-    """Train in this process; `out` is the folder `run` of the test."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    monkeypatch.chdir(tmp_path)
-    torch.set_num_threads(1)
-
-    def train(*options: str, code: int = 0, out: str | None = "run") -> Result:
-        where = ["--out", out] if out else []
-        result = CliRunner().invoke(main, [*TINY, "--device-batch-size", "2", *where, *options])
-        unexpected = result.exception and not isinstance(result.exception, SystemExit)
-        assert not unexpected, result.output
-        assert result.exit_code == code, result.output
-        return result
-
-    return train
-
-
-def steps_of(result: Result) -> list[str]:
-    return [line for line in result.stdout.splitlines() if line.startswith("step ")]
 
 
 def test_every_step_is_a_line_of_the_old_nanochat_grammar_with_extras_appended(
@@ -180,164 +152,6 @@ def test_epochs_are_passes_over_the_data(run: Run, tmp_path: Path) -> None:
     assert [steps[0]["epoch"], steps[-1]["epoch"]] == [0, 1]
     assert (tmp_path / "run" / "checkpoints" / "epoch_1").is_symlink()
     assert (tmp_path / "run" / "checkpoints" / "epoch_1").resolve().name == "step_000025"
-
-
-def test_newest_checkpoints_stay_and_the_best_besides(run: Run, tmp_path: Path) -> None:
-    run("--steps", "12", "--save-every", "2", "--keep", "2", "--eval-every", "4")
-    left = Left(tmp_path / "run")
-    best = (left.out / "checkpoints" / "best").resolve().name
-    assert left.checkpoints() == sorted({best, "step_000010", "step_000012"})
-    assert (left.out / "checkpoints" / "latest").resolve().name == "step_000012"
-
-
-def test_checkpoints_are_listed_and_pruned_to_weights(run: Run, tmp_path: Path) -> None:
-    run("--steps", "4", "--eval-every", "2", "--save-every", "2")
-    (tmp_path / "run" / "checkpoints" / "step_000003.part").mkdir()
-    listed = CliRunner().invoke(main, ["checkpoints", "run"]).stdout.splitlines()
-    assert re.fullmatch(r"step_000002 +2 +\d\.\d{4} +\d+s +\d\.\d  complete", listed[1])
-    assert "incomplete" in listed[2]
-    assert re.fullmatch(r"step_000004 +4 .*  complete \(best, latest\)", listed[3])
-    pruned = CliRunner().invoke(main, ["checkpoints", "run", "--prune"]).stdout
-    assert pruned.count("weights only") == 2
-    run("--steps", "8", "--resume", "latest", code=1)
-    text = CliRunner().invoke(main, ["sample", "run/checkpoints/latest", "--prompt", "def ", "--length", "5"])
-    assert text.stdout.startswith("def ")
-
-
-def test_manifest_that_names_files_elsewhere_is_refused_and_nothing_is_removed(
-    run: Run, tmp_path: Path
-) -> None:
-    run("--steps", "2", "--save-every", "2")
-    (tmp_path / "mine").write_text("mine")
-    place = tmp_path / "run" / "checkpoints" / "step_000002"
-    about = json.loads((place / "manifest.json").read_text())
-    (place / "optimizer").mkdir()
-    about["files"]["optimizer/../../../../mine"] = {"bytes": 4, "blake2b": ""}
-    (place / "manifest.json").write_text(json.dumps(about))
-    CliRunner().invoke(main, ["checkpoints", "run", "--prune"])
-    assert (tmp_path / "mine").read_text() == "mine"
-
-
-def test_model_writes_from_its_weights_file(run: Run) -> None:
-    run("--steps", "4")
-    texts = [
-        CliRunner().invoke(main, ["sample", place, "--prompt", "import", "--length", "9"]).stdout
-        for place in ("run/weights.pt", "run/checkpoints/latest")
-    ]
-    assert texts[0] == texts[1]
-    assert texts[0].startswith("import")
-
-
-def test_checkpoint_and_sample_know_nothing_of_the_padded_vocabulary(run: Run, tmp_path: Path) -> None:
-    run("--steps", "4", "--vocab", "300", "--stop-at", "2")
-    run("--steps", "4", "--vocab", "300", "--resume", "auto")
-    weights = torch.load(tmp_path / "run" / "weights.pt", weights_only=True)["weights"]
-    assert weights["head.weight"].shape == weights["embedding.weight"].shape == (300, 32)
-    assert all(
-        tensor.shape[0] == 300
-        for name, tensor in Left(tmp_path / "run").tensors().items()
-        if "head.weight" in name and tensor.ndim
-    )
-    text = CliRunner().invoke(main, "sample run/weights.pt --prompt import --length 9".split())
-    assert text.stdout.startswith("import")
-
-
-def test_weights_that_want_to_run_code_are_refused(run: Run, tmp_path: Path) -> None:
-    marker = tmp_path / "ran"
-
-    class Bomb:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return os.system, (f"touch {marker}",)
-
-    torch.save({"weights": Bomb()}, tmp_path / "bomb.pt", pickle_module=pickle)
-    result = CliRunner().invoke(main, ["sample", "bomb.pt"])
-    assert result.exit_code == 1
-    assert result.stderr == "bomb.pt: is no weights file of this trainer; give weights.pt or a checkpoint\n"
-    assert not marker.exists()
-
-
-def test_named_folder_that_holds_a_run_is_not_entered_unasked(run: Run, tmp_path: Path) -> None:
-    run("--steps", "2")
-    result = run("--steps", "2", code=1)
-    assert result.stderr == "run: holds a run already; go on with --resume auto, or take another --out\n"
-    run("--steps", "2", out=None)
-    run("--steps", "2", out=None)
-    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["d2", "d2-2"]
-
-
-def test_another_model_or_other_data_do_not_go_on(run: Run, tmp_path: Path) -> None:
-    run("--steps", "4", "--stop-at", "2")
-    shape = run("--steps", "4", "--resume", "auto", "--dim", "64", code=1)
-    assert "was trained with dim 32, asked is 64; see --dim" in shape.stderr
-    (tmp_path / "other.txt").write_text("another corpus " * 500)
-    data = run("--steps", "4", "--resume", "auto", "--data", "other.txt", code=1)
-    assert "was trained on other data" in data.stderr
-
-
-def test_damaged_checkpoint_is_passed_over_by_auto_and_refused_by_name(run: Run, tmp_path: Path) -> None:
-    run("--steps", "6", "--save-every", "2", "--stop-at", "4")
-    model = tmp_path / "run" / "checkpoints" / "step_000004" / "model_00000.pt"
-    content = bytearray(model.read_bytes())
-    content[len(content) // 2] ^= 1
-    model.write_bytes(content)
-    refused = run("--steps", "6", "--resume", "latest", code=1)
-    assert "model_00000.pt: is not what was saved" in refused.stderr
-    went_on = run("--steps", "6", "--resume", "auto")
-    assert "passed over step_000004" in went_on.stdout
-    assert "Resuming from step_000002 with step 2" in went_on.stdout
-
-
-def hellaswag(path: Path, lines: int = 6) -> Path:
-    row = {"ctx": "the cat sat on", "endings": ["the mat", "xqzkw jvv"], "label": 0}
-    path.write_text("".join(json.dumps(row) + "\n" for _ in range(lines)))
-    return path
-
-
-def test_multiple_choice_and_text_are_part_of_an_evaluation(run: Run, tmp_path: Path) -> None:
-    questions = hellaswag(tmp_path / "q.jsonl")
-    result = run(
-        "--steps", "4", "--eval-every", "2", "--hellaswag", str(questions), "--sample-prompt", "def "
-    )
-    assert len(re.findall(r"^Step 0000\d \| hellaswag_acc: [01]\.\d{6}$", result.stdout, re.M)) == 3
-    assert result.stdout.count("sample at step ") == 3
-    for label in ("Validation loss", "Validation bpb"):
-        assert len(re.findall(rf"^Step 0000\d \| {label}: \d\.\d{{6}}$", result.stdout, re.M)) == 3
-
-
-def test_bits_per_byte_of_bytes_are_the_loss_in_bits(run: Run, tmp_path: Path) -> None:
-    run("--steps", "2", "--eval-every", "2")
-    row = Left(tmp_path / "run").metrics("eval_end")[-1]
-    assert row["val_bpb"] == pytest.approx(row["val_loss"] / 0.6931471805599453)
-
-
-def test_evaluation_files_are_checked_before_the_first_step(run: Run, tmp_path: Path) -> None:
-    missing = run("--steps", "4", "--hellaswag", "nowhere.jsonl", code=1)
-    assert "--hellaswag nowhere.jsonl" in missing.stderr
-    (tmp_path / "page.jsonl").write_text("<html>403</html>")
-    page = run("--steps", "4", "--hellaswag", "page.jsonl", code=1)
-    assert "page.jsonl:1: is no question of HellaSwag's form" in page.stderr
-    assert not steps_of(missing) + steps_of(page)
-
-
-def test_evaluation_that_fails_is_reported_and_the_training_goes_on(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object, **__: object) -> str:
-        raise ValueError("the dice are loaded")
-
-    monkeypatch.setattr("gputel.trainer.border.sampled", broken)
-    result = run("--steps", "4", "--eval-every", "2", "--sample-prompt", "x")
-    assert (
-        "evaluation at step 2 failed: ValueError: the dice are loaded; the training goes on" in result.stdout
-    )
-    assert len(steps_of(result)) == 4
-
-
-def test_checkpoint_comes_before_the_evaluation(run: Run, tmp_path: Path) -> None:
-    run("--steps", "4", "--eval-every", "2", "--save-every", "2")
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    at_two = [row["event"] for row in rows if row.get("step") == 2 and row["event"] != "step"]
-    assert at_two == ["checkpoint_start", "checkpoint_end", "eval_start", "eval_end"]
 
 
 @pytest.mark.parametrize(
