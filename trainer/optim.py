@@ -26,6 +26,7 @@ ADAMW: dict[str, Any] = {
     "beta2": 0.95,
     "eps": 1e-10,
 }
+ALL_GATHER = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)  # the older name warns in torch 2.13
 MOMENTUM, FIRST_MOMENTUM, MOMENTUM_STEPS = 0.95, 0.85, 300
 # Five odd polynomials that bring singular values from 0.001 to 1 to about 1, in bf16 as well: "The Polar Express"
 # (arXiv 2505.16932), with its safety factor of 2 %.
@@ -117,7 +118,7 @@ class Optimizer:
         made = self._made(torch.stack(padded[self.rank * share :][:share]), parts)
         if self.size > 1:
             gathered = made.new_empty(share * self.size, *made.shape[1:])
-            dist.all_gather_into_tensor(gathered, made)
+            ALL_GATHER(gathered, made)
             made = gathered
         return list(made[: len(updates)])
 

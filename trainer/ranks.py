@@ -207,15 +207,19 @@ class RankWatchdog(threading.Thread):
 
 @final
 class StopSignals:
-    def __init__(self) -> None:
+    """`stay`: the handlers outlast the block. torchrun ends all ranks when one has failed, and the others must
+    still say which one."""
+
+    def __init__(self, *, stay: bool = False) -> None:
         self.seen: dict[str, float] = {}
+        self.stay = stay
 
     def __enter__(self) -> "StopSignals":
         self.before = {name: signal.signal(signal.Signals[name], self._note) for name in SIGNALS}
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name, handler in self.before.items():
+        for name, handler in () if self.stay else self.before.items():
             signal.signal(signal.Signals[name], handler)
 
     @property

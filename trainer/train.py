@@ -51,7 +51,7 @@ def train(options: Options, where: World, network: dict[str, str]) -> int:
         sizes = {"parameters": shape.parameters, "flops_per_token": shape.flops_per_token, "peak_flops": peak}
         voice.event("run_start", **run.about(), **sizes)
         feed = Feed(run.rows, run.progress.position, run.plan.device_batch, where)
-        with feed, StopSignals() as signals:
+        with feed, StopSignals(stay=where.size > 1) as signals:
             training = Training(run, feed, signals)
             reason = training.until_done()
             for line in sorted({str(fault) for fault in where.gather(feed.fault) if fault}):

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -17,8 +18,9 @@ from torch import Tensor
 
 from gputel.trainer.checkpoint import newest_first, verify
 from gputel.trainer.model import Block
+from gputel.trainer.ranks import first_failure
 from gputel.trainer.rows import Feed
-from gputel.trainer.say import TrainerError
+from gputel.trainer.say import RankError, TrainerError
 
 from .conftest import LIMIT_S, Left, Start, Torchrun, Train, same, same_tensors
 
@@ -155,6 +157,27 @@ def test_mistake_is_one_line_of_a_rank_that_met_it(
     assert [line for line in output.splitlines() if line.startswith("rank ")] == [
         f"rank {rank}: data: does not exist; see --data"
     ]
+
+
+def be_ended_before_the_reason_is_known() -> None:
+    """As torchrun ends rank 0 when rank 1 has failed."""
+
+    def late(*where_and_fault: Any) -> RankError | None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return first_failure(*where_and_fault)
+
+    multiply_wrong_shapes_on_rank_1()
+    if os.environ["RANK"] == "0":
+        patch("gputel.trainer.ranks.first_failure", late).start()
+
+
+def test_rank_that_torchrun_ends_meanwhile_still_names_the_one_that_failed(
+    tmp_path: Path, start: Start
+) -> None:
+    run = start(tmp_path / "run", "--steps", "9", ranks=2, sabotage=be_ended_before_the_reason_is_known)
+    codes, output = run.end()
+    assert codes == [1, 1]
+    assert f"rank 0: rank 1 failed first ({SHAPES}" in output
 
 
 def test_bug_on_all_ranks_has_one_traceback(tmp_path: Path, start: Start) -> None:
