@@ -183,6 +183,23 @@ def test_fp8_is_compared_with_bf16_in_loss_and_speed(script: ModuleType, tmp_pat
     assert code == 1
 
 
+@pytest.mark.parametrize(
+    ("rounding", "end"), [(1.008, "at most 1.6 %: ok"), (1.0, "at most 0.5 %: **MISSED**")]
+)
+def test_kernel_of_attention_may_differ_by_twice_what_rounding_alone_does(
+    script: ModuleType, tmp_path: Path, rounding: float, end: str
+) -> None:
+    factors = {"cudnn": 1.012, "wide-halves": rounding}
+
+    def rounded(run: str, row: dict[str, Any]) -> None:
+        if row["event"] == "step":
+            row["loss"] *= factors.get(run, 1)
+
+    code, text = report(script, tmp_path, StubMachine(1, rounded), "attention")
+    assert f"- cudnn, {script.LOSS}: 1.2 %, {end}" in text
+    assert code == int(rounding == 1)
+
+
 class OldGpu(StubMachine):
     """The trainer refuses what it lacks."""
 
