@@ -26,7 +26,8 @@ ADAMW: dict[str, Any] = {
     "beta2": 0.95,
     "eps": 1e-10,
 }
-ALL_GATHER = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)  # the older name warns in torch 2.13
+# The older name warns in torch 2.13.
+ALL_GATHER = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 MOMENTUM, FIRST_MOMENTUM, MOMENTUM_STEPS = 0.95, 0.85, 300
 # Five odd polynomials that bring singular values from 0.001 to 1 to about 1, in bf16 as well: "The Polar Express"
 # (arXiv 2505.16932), with its safety factor of 2 %.
