@@ -71,9 +71,7 @@ class Options:
 
     data: str | None = option(None, str, "file, folder or mixture a=0.65,b=0.35 [Python's standard library]")
     val_data: str | None = option(None, str, "file or folder for validation [a part of --data]")
-    tokenizer: str | None = option(
-        None, str, "bytes, chars, or a tokenizers or tiktoken file [bytes for text]"
-    )
+    tokenizer: str | None = option(None, str, "bytes, chars, a tokenizers or tiktoken file [bytes for text]")
     skip_bad_data: bool = option(False, bool, "leave out and count files and rows that cannot be read")
     seed: int = option(0, click.IntRange(0, 2**31 - 1), "of weights, shuffling and dropout")
 
@@ -95,7 +93,7 @@ class Options:
 
     device: str = option("auto", choice("auto", "cpu", "cuda"), "where to train")
     dtype: str = option(
-        "auto", choice("auto", "bf16", "fp32"), "of all but the weights [bf16 where a GPU has it]"
+        "auto", choice("auto", "bf16", "fp32"), "of all but weights [bf16 where a GPU has it]"
     )
     attention: str = option(
         "auto", choice("auto", "flash", "cudnn", "efficient", "math", "fa3"), "its kernel"
@@ -105,9 +103,7 @@ class Options:
     recompute: bool = option(False, bool, "compute activations again in the backward pass: less memory")
     shard: str = option("none", choice("none", "fsdp"), "fsdp: weights and optimizer spread over ranks")
     keep_whole_gradients: bool = option(False, bool, "fsdp: gradients travel once a step: more memory")
-    network: str = option(
-        "default", choice("default", "wan"), "wan: bf16 gradients in large buckets, for slow links"
-    )
+    network: str = option("default", choice("default", "wan"), "wan: for slow links: gradients in bf16")
     rank_timeout: float = option(600.0, click.FloatRange(1), "seconds without progress until a rank gives up")
 
 
