@@ -45,7 +45,7 @@ STEPS = (
 PLACE = (
     Column("phase", "text", None, "the stage that the log announces, else train"),
     Column("attempt", "whole", None, "counts restarts of the same steps"),
-    Column("line", "whole", None, "line of the log, from 1; a fraction where gputel.log alone gave the row"),
+    Column("line", "whole", None, "line of the log, from 1; a fraction where gputel.log gave the row"),
     Column("rank", "text", None, "the rank or host that printed the line"),
     Column("node", "text", None, "the node that recorded the line, where several did"),
     Column("origin", "text", None, "api where gputel.log gave the row or values, else printed"),

@@ -1,15 +1,16 @@
 """What a training gave by `gputel.log` -> rows of its log: one row a step, whether given, printed or both.
 
-A given value comes before the printed one of the same step and name; the printed one is rounded. The row of a step
-that was not printed was never a line: its `line` is a fraction behind the line printed last before it, which keeps
-all rows in the order of time.
+A given value comes before the printed one of the same step and name, which is rounded; so does its time, as printed
+lines may wait in a buffer. The `line` of a given row is a fraction behind the line printed last before it, which
+keeps all rows in the order of time.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from bisect import bisect
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 FORMAT = "gputel.log"
 STEP_DONE = "gputel_step_done"
 """The tag by which a step without values has a row, too."""
+NEAR = 16  # rows on each side in which the one of a printed line without a step is searched
 Cell = tuple[int, int, dict[str, float]]  # step, time in ns, values
 
 
@@ -173,9 +175,11 @@ def _records(printed: pl.DataFrame, given: pl.DataFrame, notes: list[str]) -> pl
     """Joins rows of equal steps, of several the nearest in time; appends the others."""
     if printed.is_empty():
         return given.with_columns(origin=pl.lit("api"))
-    pairs = _pairs(printed, given)
     names = [name for name in given.columns if given.schema[name] == pl.Float64 and name != "line"]
-    values = given[pairs["_given"]].select(pl.col(names).name.prefix("_given_"))
+    printed = _numbered(printed, given, [name for name in names if name in printed.columns])
+    pairs = _pairs(printed, given)
+    own = [*names, "time", "line"]
+    values = given[pairs["_given"]].select(pl.col(own).name.prefix("_given_"))
     mine = pl.concat([pairs.select("_printed"), values], how="horizontal")
     rows = printed.with_row_index("_printed").join(mine, on="_printed", how="left", maintain_order="left")
     both = [name for name in names if name in printed.columns]
@@ -183,11 +187,39 @@ def _records(printed: pl.DataFrame, given: pl.DataFrame, notes: list[str]) -> pl
     is_given = pl.col("_printed").is_in(pairs["_printed"].implode())
     merged = rows.with_columns(
         origin=pl.when(is_given).then(pl.lit("api")).otherwise("origin"),
-        **{name: pl.coalesce(f"_given_{name}", *([name] if name in both else [])) for name in names},
-    ).drop("_printed", *(f"_given_{name}" for name in names))
+        **{name: pl.coalesce(f"_given_{name}", *([name] if name in printed.columns else [])) for name in own},
+    ).drop("_printed", *(f"_given_{name}" for name in own))
     single = given.with_row_index("_given").filter(~pl.col("_given").is_in(pairs["_given"].implode()))
     rest = _in_attempts(single.drop("_given"), printed).with_columns(origin=pl.lit("api"))
     return pl.concat([merged, rest], how="diagonal").sort("line", "time", maintain_order=True)
+
+
+def _numbered(printed: pl.DataFrame, given: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Gives printed rows without a step that of the given row near them which has the same values."""
+    rows = given.sort("time").select("time", "step", *names).rows(named=True)
+    times = given["time"].sort().dt.epoch("ns").to_list()
+    steps = printed["step"].to_list()
+    asked = printed.select("time", *names).with_row_index().filter(printed["step"].is_null())
+    for row in (
+        asked.filter(pl.col("time").is_not_null())
+        .with_columns(pl.col("time").dt.epoch("ns"))
+        .rows(named=True)
+    ):
+        at = bisect(times, row["time"])
+        near = range(max(at - NEAR, 0), min(at + NEAR, len(rows)))
+        same = [each for each in near if _agree(row, rows[each], names)]
+        if same:
+            nearest = min(same, key=lambda each: abs(times[each] - row["time"]))
+            steps[row["index"]] = rows[nearest]["step"]
+    return printed.with_columns(pl.Series("step", steps, dtype=pl.Int64))
+
+
+def _agree(printed: Mapping[str, Any], given: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Whether all that both have is the same, and something is."""
+    both = [(printed[name], given[name]) for name in names if None not in (printed[name], given[name])]
+    return bool(both) and all(
+        left == right if isinstance(left, str) else _is_rounded(left, right) for left, right in both
+    )
 
 
 def _pairs(printed: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
@@ -238,7 +270,10 @@ def _is_rounded(printed: float, given: float) -> bool:
 
 def _evals(printed: pl.DataFrame, given: pl.DataFrame) -> pl.DataFrame:
     """Evaluations of both; of one step and name the given value."""
-    others = printed.join(given, on=["step", "name"], how="anti", nulls_equal=True)
+    if given.is_empty():
+        return printed
+    numbered = _numbered(printed, given, ["name", "value"])
+    others = numbered.join(given, on=["step", "name"], how="anti", nulls_equal=True)
     return pl.concat([others, given], how="diagonal").sort("line", "time", maintain_order=True)
 
 

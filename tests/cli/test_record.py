@@ -11,6 +11,7 @@ import pytest
 
 import gputel
 from gputel.cli.record import default_name
+from gputel.telemetry import events
 from tests.recordings import GPUTEL, RECORD
 
 Answer = subprocess.CompletedProcess[str]
@@ -301,3 +302,24 @@ def test_nonsense_is_a_usage_error(words: tuple[str, ...], fault: str) -> None:
     assert answer.returncode == 2
     assert fault in answer.stderr
     assert list(Path().iterdir()) == []
+
+
+SAYS = """
+import time, gputel
+gputel.config(depth=4)
+for step in range(20):
+    gputel.log(step=step, loss=3 - step / 10)
+    time.sleep(0.02)
+gputel.mark("new data")
+"""
+
+
+def test_what_the_command_says_by_itself_is_in_the_run() -> None:
+    Path("train.py").write_text(SAYS)
+    answer = record("--no-host", "--out", "run", "--", sys.executable, "train.py")
+    assert (answer.returncode, answer.stdout) == (0, "")
+    run = gputel.open_run("run")
+    assert run.steps["step"].to_list() == list(range(20))
+    assert run.log.config["depth"] == 4
+    assert [event["text"] for event in events.read(Path("run")) if event["kind"] == "mark"] == ["new data"]
+    assert not Path(json.loads(Path("run/run.json").read_text())["inside"]["folder"]).exists()

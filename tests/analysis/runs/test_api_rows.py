@@ -53,7 +53,7 @@ def test_training_that_prints_nothing_has_the_given_records(tmp_path: Path) -> N
 
 
 def test_step_that_is_printed_and_given_counts_once(tmp_path: Path) -> None:
-    """Its other printed values and its line stay."""
+    """Its other printed values stay."""
     lines = [(2.0, step(2, 2.5, 900)), (4.0, step(4, 2.25, 900))]
     rows = [given(number, number, loss=3 - number / 4 + 1e-9, grad_norm=1.0) for number in range(1, 6)]
     log = gputel.parse(record(tmp_path, lines, rows)).log
@@ -62,14 +62,38 @@ def test_step_that_is_printed_and_given_counts_once(tmp_path: Path) -> None:
     assert log.records["dt_ms"].to_list() == [None, 900, None, 900, None]
     assert log.records["grad_norm"].to_list() == [1.0] * 5
     assert log.records["line"].is_sorted()
-    assert log.records.filter(log.records["dt_ms"].is_not_null())["line"].to_list() == [1, 2]
     (note,) = log.notes
     assert note.startswith("loss: 1 of 2 printed values are not those that gputel.log was given (first 2.25")
+
+
+def test_lines_that_waited_in_a_buffer_cost_no_step_its_time(tmp_path: Path) -> None:
+    lines = [(9.0, step(number, 2.0)) for number in range(1, 9)]
+    log = gputel.parse(record(tmp_path, lines, [given(number, number, lr=0.1) for number in range(1, 9)])).log
+    assert log.records["time"].dt.epoch("ns").to_list() == [ns(number) for number in range(1, 9)]
+    assert log.records["step"].to_list() == list(range(1, 9))
+    assert log.records["line"].is_sorted()
 
 
 def test_rounded_value_is_no_difference(tmp_path: Path) -> None:
     log = gputel.parse(record(tmp_path, [(1.0, step(1, 2.123457))], [given(1, 1, loss=2.1234567)])).log
     assert (log.records["loss"].to_list(), log.notes) == ([2.1234567], ())
+
+
+def test_printed_line_without_a_step_is_joined_by_its_values(tmp_path: Path) -> None:
+    """As Hugging Face's Trainer prints them."""
+    lines = [
+        (1.1, "{'loss': '2.5', 'grad_norm': '1.25', 'learning_rate': '4e-05', 'epoch': '0.1'}"),
+        (2.1, "{'loss': '2.25', 'grad_norm': '1.5', 'learning_rate': '3e-05', 'epoch': '0.2'}"),
+        (2.2, "{'eval_loss': '2.4', 'eval_runtime': '0.1', 'epoch': '0.2'}"),
+    ]
+    rows = [said("step", number / 5, step=number) for number in range(1, 11)]
+    rows += [given(5, 1, loss=2.4999, grad_norm=1.2512), given(10, 2, loss=2.2502, grad_norm=1.499)]
+    log = gputel.parse(record(tmp_path, lines, [*rows, given(10, 2.15, eval_loss=2.4001)])).log
+    assert log.records["step"].to_list() == list(range(1, 11))
+    assert log.records.filter(log.records["lr"].is_not_null()).select("step", "loss", "lr").rows() == [
+        (5, 2.4999, 4e-5), (10, 2.2502, 3e-5),
+    ]  # fmt: skip
+    assert log.evals.filter(log.evals["name"] == "val_loss").select("step", "value").rows() == [(10, 2.4001)]
 
 
 def test_printed_rows_of_a_run_that_gives_some_say_so(tmp_path: Path) -> None:
