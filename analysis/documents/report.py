@@ -53,6 +53,7 @@ PHASES = {
 }
 QUESTIONS = {MFU_QUESTION: "MFU"}  # as people write them
 MOST_EVENTS = 500
+MOST_SPANS = 20
 COUNTER_NOTE = "counter vs integral: integrated power against the driver's energy counter"
 
 
@@ -83,7 +84,7 @@ def report_document(
     refresh, refresh_by_gpu = _sensors(report)
     machines = report.account.machines if report.account else ()
     around = [machine_facts(summary) for summary in machines]
-    answers = _filled(_time(report), _training(report), _gpus(report), refresh, *around)
+    answers = _filled(_time(report), _training(report), _timings(report), _gpus(report), refresh, *around)
     first = _filled(headline(report, price), _findings(report), _facts(report))
     details = _filled(*_details(report), refresh_by_gpu, _origins(report), _events(report))
     sections = [
@@ -211,6 +212,20 @@ def _training(report: Report) -> Table:
     return _table(
         "Training by phase", phases, [column for column in TRAINING if resumed or column[0] != "attempts"]
     )
+
+
+def _timings(report: Report) -> Table:
+    whole_s = sum(row["duration_s"] for row in rows(report.totals))
+    cells = [
+        (name, f"{count:,}", text.duration(seconds), f"{100 * seconds / whole_s:.1f} %" if whole_s else None)
+        for name, count, seconds in report.timings.head(MOST_SPANS).iter_rows()
+    ]
+    note = (
+        f"The longest {MOST_SPANS} of {report.timings.height:,}."
+        if report.timings.height > MOST_SPANS
+        else ""
+    )
+    return Table("Timed by the training", ("span", "times", "time", "share"), cells, note=note)
 
 
 def _gpus(report: Report) -> Table:

@@ -50,7 +50,7 @@ from gputel.analysis.report.verdicts import (
     mfu_verdict,
     straggler_verdict,
 )
-from gputel.analysis.runs import sensors
+from gputel.analysis.runs import api_rows, sensors
 from gputel.telemetry.inside import unseen
 from gputel.telemetry.secrets import mask
 
@@ -105,6 +105,15 @@ class Report:
         recording = self.subject.recording
         segments = recording.folder.segments if recording else ()
         return [each for segment in segments for each in incident.read(segment.path)]
+
+    @cached_property
+    def timings(self) -> pl.DataFrame:
+        """What the training timed by `gputel.span`, of its first rank: `name`, `count`, `seconds`."""
+        recording = self.subject.recording
+        if recording is None:
+            return api_rows.sums_of(())
+        pairs = zip(recording.folder.segments, recording.descriptions, strict=True)
+        return api_rows.sums_of([api_rows.read(segment, each.get("inside")) for segment, each in pairs])
 
     @cached_property
     def unseen(self) -> list[str]:
@@ -168,6 +177,7 @@ def answer(report: Report) -> dict[str, Any]:
         },
         "time": report.totals,
         "phases": report.phases,
+        "timings": report.timings,
         "gpus": report.gpus,
         "refresh_hz": refresh(report),
         "recording": report.account and report.account.as_json(),

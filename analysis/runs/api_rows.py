@@ -44,7 +44,7 @@ class GivenRows:
 
     cells: dict[int | None, list[Cell]] = field(default_factory=dict)
     config: dict[str, float | str] = field(default_factory=dict)
-    spans: pl.DataFrame = field(default_factory=pl.DataFrame)
+    spans: pl.DataFrame = field(default_factory=lambda: _spans(()))
 
     def logs(self, name: str, source: str) -> Iterator[Log]:
         """A log for each rank."""
@@ -116,6 +116,15 @@ def _log(run: StoredRun) -> Log:
         records = pl.concat([records, done], how="diagonal").sort("line")
     records = records.drop(STEP_DONE, strict=False)
     return log.with_results(records=records[columns.in_order(records.columns)])
+
+
+def sums_of(segments: Sequence[GivenRows]) -> pl.DataFrame:
+    """How often each span was timed, and how long they were together; the longest first."""
+    frames = [given.spans.filter(pl.col("rank").is_null() | (pl.col("rank") == 0)) for given in segments]
+    spans = pl.concat([_spans(()), *frames])
+    seconds = (pl.col("end") - pl.col("start")).dt.total_nanoseconds().sum() / 1e9
+    sums = spans.group_by("name").agg(count=pl.len().cast(pl.Int64), seconds=seconds)
+    return sums.sort("seconds", "name", descending=[True, False])
 
 
 def merge(log: Log, given: GivenRows, moments: npt.NDArray[np.int64]) -> Log:

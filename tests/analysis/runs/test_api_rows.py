@@ -10,6 +10,7 @@ import pytest
 
 import gputel
 from gputel.analysis.align.spans import cut_spans
+from gputel.analysis.report import make_report
 from gputel.analysis.runs import read_run
 from gputel.telemetry import run_folder
 from tests.recordings.printed import SECOND, START, clock, fill, kinds_and_seconds, step
@@ -166,3 +167,13 @@ def test_two_runs_are_compared_by_given_values(tmp_path: Path) -> None:
     right = record(tmp_path / "b", [(float(number), step(number)) for number in range(1, 20)], [])
     (right / "inside" / "1-1.jsonl").unlink()
     assert gputel.compare([left, right]).milestones.height
+
+
+def test_spans_are_added_up_by_name(tmp_path: Path) -> None:
+    spans = [
+        said("span", end, name=name, began_ns=ns(begin))
+        for begin, end, name in ((1, 2, "data"), (3, 3.5, "data"), (4, 8, "eval"))
+    ]
+    folder = record(tmp_path, [(1.0, step(1))], [*spans, given(1, 1, loss=1.0)])
+    sums = make_report(read_run(folder)).timings
+    assert sums.rows() == [("eval", 1, 4.0), ("data", 2, 1.5)]
