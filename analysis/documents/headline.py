@@ -38,7 +38,8 @@ def headline(report: Report, price: float | None) -> FactList:
 def _status(report: Report) -> str:
     """`d16: completed, 4 h 19 min`; readings without a log have no status."""
     subject, seconds = report.subject, _seconds(report)
-    status = subject.log.status if subject.log.lines != 0 and subject.log.telemetry is None else None
+    spoke = subject.log.lines != 0 or subject.log.records.height
+    status = subject.log.status if spoke and subject.log.telemetry is None else None
     took = text.duration(seconds, error=errors.elapsed_error(report.placed)) if seconds else None
     parts = [part for part in (status, took) if part]
     return f"{subject.name}: {', '.join(parts)}" if parts else subject.name

@@ -13,6 +13,7 @@ from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.report import make_report
 from gputel.analysis.runs import read_run
 from gputel.telemetry import run_folder
+from tests.command import gputel as gputel_command
 from tests.recordings.printed import SECOND, START, clock, fill, kinds_and_seconds, step
 
 ENDS = {"started": clock(0), "ended": clock(60), "argv": ["train"], "exit_code": 0}
@@ -177,3 +178,8 @@ def test_spans_are_added_up_by_name(tmp_path: Path) -> None:
     folder = record(tmp_path, [(1.0, step(1))], [*spans, given(1, 1, loss=1.0)])
     sums = make_report(read_run(folder)).timings
     assert sums.rows() == [("eval", 1, 4.0), ("data", 2, 1.5)]
+
+
+def test_report_of_a_training_without_output_says_how_it_ended(tmp_path: Path) -> None:
+    folder = record(tmp_path, [], [given(number, number, loss=1.0) for number in (1, 2, 3)])
+    assert "run: completed" in gputel_command("report", folder).stdout
