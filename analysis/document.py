@@ -151,7 +151,11 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are text or numbers; None was not measured."""
+    """Cells are text or numbers; None was not measured.
+
+    Of a table with a `target` a page filters the rows, and draws them as lines over parallel axes, colored by that
+    column. `links` are the addresses that the first cells of rows lead to, relative to the page.
+    """
 
     title: str
     columns: Sequence[str]
@@ -159,6 +163,8 @@ class Table:
     note: str = ""
     folded: bool = False  # shown when it is asked for
     keep_empty: bool = False  # a terminal shows columns without a value, too: they stand for runs
+    target: str = ""
+    links: Sequence[str | None] = ()
 
     def __post_init__(self) -> None:
         """Masks secrets, for every output."""

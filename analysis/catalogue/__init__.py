@@ -5,4 +5,7 @@ facts_file facts.json, which keeps them beside a recording
 index      the table of all runs that were looked at: a SQLite file that may be deleted at any time
 names      a name in a question -> a fact, a setting or a metric
 questions  a question in SQL, which can read the table and do nothing else
+groups     seeds of one experiment -> mean and deviation
+sweep      runs with the settings in which they differ
+importance which settings matter for a figure
 """

@@ -87,7 +87,7 @@ def answer(question: RunsQuestion, file: Path) -> RunRows:
     with questions.reading(file) as connection:
         if question.sql:
             return questions.ask(connection, question.sql)
-        columns = _columns(question)
+        columns = columns_of(question)
         names = [*question.by, *columns] if question.by != (SETTINGS,) else ["path", *columns]
         found = questions.rows_of(
             connection,
@@ -137,7 +137,8 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return answer
 
 
-def _columns(question: RunsQuestion) -> tuple[str, ...]:
+def columns_of(question: RunsQuestion) -> tuple[str, ...]:
+    """The columns that are asked for, else the usual ones."""
     if question.by:
         return question.columns or FIGURES
     if question.columns == (ALL,):
@@ -147,11 +148,4 @@ def _columns(question: RunsQuestion) -> tuple[str, ...]:
 
 def _experiments(connection: Any) -> dict[str, str]:
     """What runs have in common that are seeds of one experiment, by path."""
-    found = questions.ask(
-        connection,
-        "SELECT r.path, s.key, coalesce(s.num, s.text) FROM runs r JOIN settings s ON s.run = r.id",
-    )
-    settings: dict[str, dict[str, float | str]] = {}
-    for path, key, value in found.rows:
-        settings.setdefault(path, {})[key] = value
-    return {path: groups.experiment(each) for path, each in settings.items()}
+    return {path: groups.experiment(each) for path, each in questions.settings(connection).items()}

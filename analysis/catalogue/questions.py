@@ -131,6 +131,15 @@ def rows_of(
     return ask(connection, sql, values)
 
 
+def settings(connection: sqlite3.Connection) -> dict[str, dict[str, float | str]]:
+    """The settings of every run, by its path."""
+    found: dict[str, dict[str, float | str]] = {}
+    sql = "SELECT r.path, s.key, coalesce(s.num, s.text) FROM runs r JOIN settings s ON s.run = r.id"
+    for path, key, value in ask(connection, sql).rows:
+        found.setdefault(path, {})[key] = value
+    return found
+
+
 def _order(word: str, names: KnownNames) -> str:
     """`-NAME` is downwards; unknown values come last either way."""
     return f"{expression(word.lstrip('-'), names)} {'DESC' if word.startswith('-') else 'ASC'} NULLS LAST"

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from gputel.analysis import text
 from gputel.analysis.catalogue.facts import FACTS
-from gputel.analysis.document import Document, Section, Table
+from gputel.analysis.document import Document, FactList, Item, Section, Table
+
+if TYPE_CHECKING:
+    from gputel.analysis.catalogue.sweep import Sweep
 
 SECONDS = ("duration_s", "downtime_s", "throttled_s")
 EMPTY_TITLE = "no run"
+REPORT = "gputel-report.html"
+NO_TARGET = "no figure"
+HOW = (
+    "The share of the order of runs that a setting explains: adjusted η² of ranks in at most six bins. It is clear "
+    "where at most 1 % of 200 shuffles reach it. Of settings that move together which one matters cannot be said."
+)
 HEADERS = {"duration_s": "duration", "downtime_s": "downtime", "energy_j": "energy", "tok_per_sec": "tok/s"}
 
 
@@ -20,6 +32,44 @@ def runs_document(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Docu
     title = f"{len(rows):,} run{'' if len(rows) == 1 else 's'}" if rows else EMPTY_TITLE
     table = Table("", [_header(name) for name in columns], cells)
     return Document(title=title, sections=(Section(items=(table,)),), about=title)
+
+
+def runs_page(sweep: Sweep, out: Path) -> Document:
+    """Makes the page: every run with its settings, a link to its report where there is one, and what matters.
+
+    `out` is the folder that the page is written into.
+    """
+    document = runs_document(sweep.found.columns, sweep.found.rows)
+    (table,) = document.sections[0].items
+    links = [_link(path, out) for path in sweep.paths]
+    runs = replace(cast("Table", table), target=_header(sweep.target) or NO_TARGET, links=links)
+    matter = Section(f"What matters for {sweep.target}", _matter(sweep)) if sweep.target else None
+    return replace(document, sections=[Section(items=(runs,)), *([matter] if matter else [])])
+
+
+def _link(run: Path, out: Path) -> str | None:
+    report = run / REPORT
+    return os.path.relpath(report, out.resolve()) if report.is_file() else None
+
+
+def _matter(sweep: Sweep) -> Sequence[Item]:
+    if sweep.why_not:
+        return (FactList({"importance": sweep.why_not}),)
+    rows = [
+        (
+            each.setting,
+            f"{100 * each.explained:.0f} %" if each.is_clear else None,
+            "yes"
+            if each.is_clear
+            else f"no: chance explains as much in {100 * each.chance:.0f} % of shuffles",
+            each.runs,
+            each.values,
+            ", ".join(each.together) or None,
+        )
+        for each in sweep.matter
+    ]
+    heads = ("setting", "explains", "clear", "runs", "values", "moves together with")
+    return (Table("", heads, rows, note=HOW),)
 
 
 def _header(name: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from itertools import zip_longest
+from urllib.parse import quote
 
 import numpy as np
 
@@ -25,7 +27,8 @@ def html_table(table: Table, level: int) -> str:
     note = f'<p class="note">{escaped(table.note)}</p>' if table.note else ""
     if table.folded:
         return f'<details class="table"><summary>{escaped(table.title)}</summary>{body}{note}</details>'
-    return f'<div class="table{" narrow" if _is_narrow(table) else ""}">{body}{note}</div>'
+    target = f' data-target="{escaped(table.target)}"' if table.target else ""
+    return f'<div class="table{" narrow" if _is_narrow(table) else ""}"{target}>{body}{note}</div>'
 
 
 def heading(title: str, level: int) -> str:
@@ -49,16 +52,17 @@ def _head(table: Table, figures: Sequence[bool]) -> str:
 def _body(table: Table, figures: Sequence[bool]) -> str:
     """The first cell names its row, unless it is a number."""
     rows = []
-    for first, *rest in table.rows:
-        name = first if isinstance(first, str) and first and not _is_figure(first) else None
-        begin = _cell(first, figures[0]) if name is None else _name(name)
+    for (first, *rest), link in zip_longest(table.rows, table.links):
+        name = first if isinstance(first, str) and first and (link or not _is_figure(first)) else None
+        begin = _cell(first, figures[0]) if name is None else _name(name, link)
         rows.append(f"<tr>{begin}{''.join(map(_cell, rest, figures[1:]))}</tr>")
     return f"<tbody>{''.join(rows)}</tbody>"
 
 
-def _name(name: str) -> str:
+def _name(name: str, link: str | None = None) -> str:
     kind = ' class="short"' if len(name) <= LONGEST_NUMBER else ""
-    return f'<th scope="row"{kind}>{escaped(name)}</th>'
+    words = f'<a href="{escape(quote(link))}">{escaped(name)}</a>' if link else escaped(name)
+    return f'<th scope="row"{kind}>{words}</th>'
 
 
 def _cell(cell: object, in_figures: bool) -> str:

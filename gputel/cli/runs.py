@@ -12,8 +12,10 @@ from gputel.cli import options, progress_line, show
 from gputel.cli.help import Command, Groups
 
 if TYPE_CHECKING:
+    from gputel.analysis.catalogue.answer import RunsQuestion
     from gputel.analysis.catalogue.index import Changes
     from gputel.analysis.catalogue.questions import RunRows
+    from gputel.analysis.document import Document
 
 NAME = "gputel-runs"
 TABLES = {"csv": "csv", "parquet": "parquet"}
@@ -70,7 +72,6 @@ def command(paths: tuple[str, ...], out: Path, force: bool, as_json: bool, **ask
     """
     from gputel.analysis import progress
     from gputel.analysis.catalogue import answer, index
-    from gputel.analysis.documents.runs import runs_document
 
     flags = {flag: asked.pop(flag) for flag in ("html", *TABLES)}
     kinds = options.checked(flags, out, NAME, TABLES, force=force)
@@ -88,13 +89,24 @@ def command(paths: tuple[str, ...], out: Path, force: bool, as_json: bool, **ask
     if any(flags.values()):
         _write(found, flags, out, force=force)
     if kinds:
-        options.write(runs_document(found.columns, found.rows), kinds, out, NAME, force=force)
+        options.write(_page(question, found, out), kinds, out, NAME, force=force)
     if as_json:
         from gputel.analysis.document import as_json as strict
 
         show.as_json(strict(answer.as_json(found)))
     elif not any(flags.values()):
         _print(found)
+
+
+def _page(question: RunsQuestion, found: RunRows, out: Path) -> Document:
+    """The page of runs; of groups, or of an answer in SQL, a page of its rows."""
+    from gputel.analysis.catalogue import index
+    from gputel.analysis.catalogue.sweep import sweep
+    from gputel.analysis.documents.runs import runs_document, runs_page
+
+    if question.by or question.sql:
+        return runs_document(found.columns, found.rows)
+    return runs_page(sweep(question, index.default_file()), out.parent if out.suffix else out)
 
 
 def _note(changes: Changes) -> None:

@@ -135,6 +135,7 @@ async function start() {
   const conversions = data.conversions.map((own) => ({ ...own, seconds: numbersAt(bytes, own.seconds), values: numbersAt(bytes, own.values) }));
   addAxes(charts, data.runs, conversions);
   for (const table of document.querySelectorAll("main table")) makeSortable(table);
+  for (const holder of document.querySelectorAll("[data-target]")) makeExplorable(holder);
   controls(data.panels, data.runs);
   follow(document.querySelectorAll(".contents a"));
   readAddress();

@@ -42,7 +42,7 @@ class SvgPen {
   setLineDash(dash) { this.dash = dash; }
   measureText(text) { this.measuring.font = this.font; return this.measuring.measureText(text); }
   text(width, height) {
-    return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">${this.parts.join("")}</svg>\n`;
+    return `<svg xmlns="${SVG}" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">${this.parts.join("")}</svg>\n`;
   }
 }
 
