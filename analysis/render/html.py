@@ -72,7 +72,7 @@ def html(page: Document) -> bytes:
         points=_points(panels),
         sections="".join(_sections(page.sections)),
         look=look,
-        json=_json(data),
+        json=embedded_json(data),
         numbers=packer.text(),
         script=script,
     )
@@ -256,7 +256,7 @@ def _text(words: str) -> str:
     return secrets.mask(words)
 
 
-def _json(data: object) -> str:
+def embedded_json(data: object) -> str:
     """Inside a script element only `<` could end it."""
     return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")).replace(
         "<", "\\u003c"

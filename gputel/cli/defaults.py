@@ -36,6 +36,7 @@ HARMLESS: Mapping[str, AbstractSet[str]] = {
     "info": {"json"},
     "settings": {"json"},
     "export": {"layout", "table"},
+    "share": {"dry-run"},
     "stacks": {"rounds", "every", "json"},
     "formats": {"json"},
     "doctor": {"json"},

@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = {
     "info": "Show what a run folder holds.",
     "export": "Write a run's GPU telemetry as one wide table.",
     "sync": "Send a run to object storage, from where every command reads it.",
+    "share": "Send a run's page to object storage, with a link.",
     "stacks": "Show the line that each rank of a running training is in.",
     "mark": "Write a mark into the run that is being recorded.",
     "formats": "List the log formats, or check one on its own samples.",

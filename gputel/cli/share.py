@@ -1,0 +1,77 @@
+"""`gputel share RUN|PAGE`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gputel.cli import options, progress_line, show
+from gputel.cli.help import Command
+from gputel.telemetry.errors import GputelError
+
+EXAMPLES = (
+    "gputel share runs/d16 --to s3://bucket/pages/",
+    "gputel share gputel-compare.html --to s3://bucket/d16-d24.html --expires 2d",
+    "gputel share latest",
+)
+KEPT = "the run folder itself: samples, output.log, source/"
+
+
+def _expires(text: str) -> float:
+    return options.duration(text)
+
+
+@click.command("share", cls=Command, examples=EXAMPLES)
+@click.argument("run", metavar="[RUN|PAGE]", default="latest")
+@click.option("--to", metavar="s3://BUCKET/KEY", help="Send the page there, and print a link to it.")
+@click.option("--expires", type=_expires, default="7d", show_default=True, help="How long the link is good.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go where.")
+@progress_line.shown()
+def command(run: str, to: str | None, expires: float, dry_run: bool) -> None:
+    """Send a run's page, or a page that was written before, to an object store.
+
+    Secrets are masked once more, and homes of users become ~. Nothing but the page goes. Without --to, says how to
+    copy it.
+    """
+    from gputel.analysis import text
+    from gputel.analysis.exports import object_store
+    from gputel.analysis.render.shared_page import shared_page
+
+    name, written = _page(run)
+    where = object_store.place(to, name) if to else None
+    page = shared_page(written)
+    show.note(f"goes: {name}, {text.size(len(page))}: one page with its tables and curves")
+    show.note(f"stays: {KEPT}")
+    if where is None:
+        page_file = run if run.endswith(".html") else f"{name} of 'gputel report {run} --html'"
+        show.note(
+            f"one file that opens offline: scp it, as in 'scp {page_file} HOST:', or name --to s3://..."
+        )
+    elif dry_run:
+        show.note(f"would send it to {where}")
+    else:
+        link = object_store.send(page, where, expires)
+        good_s = min(expires, object_store.LONGEST_S)
+        show.note(f"sent to {where}; the link is good for {text.duration(good_s)}, for anybody who has it")
+        show.say(link)
+
+
+def _page(word: str) -> tuple[str, bytes]:
+    """The name and the content of a page: one of ours that is there, else the report of a run."""
+    from gputel.analysis.documents.report import report_document
+    from gputel.analysis.render import html
+    from gputel.analysis.report import make_report
+    from gputel.cli import sources
+    from gputel.telemetry.file_names import file_name
+
+    path = Path(word)
+    if path.suffix == ".html":
+        if not path.is_file():
+            raise GputelError(word, "no such page", "name a page that gputel wrote, or a run")
+        content = path.read_bytes()
+        if not html.is_ours(content):
+            raise GputelError(word, "was not written by gputel", "name a page of 'gputel report --html'")
+        return path.name, content
+    subject = sources.one_subject(word)
+    return f"{file_name(subject.name)}.html", html.html(report_document(make_report(subject)))
