@@ -5,8 +5,9 @@ A row of a store has no line of text: `line` numbers the rows of a run in the or
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +15,11 @@ import polars as pl
 
 from gputel.analysis import columns
 from gputel.analysis.logs import events, frames
-from gputel.analysis.logs.log import DEFAULT_PHASE, Log, ReadyResults
+from gputel.analysis.logs.log import Log, ReadyResults
 from gputel.analysis.logs.outcome import LogEvent
 from gputel.analysis.logs.patterns import Field
 from gputel.analysis.stores.points import StoredRun, TagValues
+from gputel.analysis.stores.step_axes import step_axes
 from gputel.analysis.stores.tags import RECORD_METRICS, TagMeaning, meanings
 
 Whole = npt.NDArray[np.int64]
@@ -29,14 +31,13 @@ def make_log(run: StoredRun) -> Log:
     """Makes the log of a stored run."""
     points = _valid(run.points)
     points, summary = _without_summary(points)
-    counts = np.bincount(points.tag, minlength=len(points.tags)) if len(points) else np.zeros(0, np.int64)
-    known = {tag: int(count) for tag, count in zip(points.tags, counts, strict=False) if count}
-    table = _Table(points, meanings(known))
-    records, evals, partials = table.frames()
+    axes, notes = step_axes(points)
+    tables = [_Table(axis.points, meanings(_known(axis.points)), axis.phase) for axis in axes]
+    records, evals, partials = _joined(tables)
     seen = [
-        LogEvent("resume", table.first_line(attempt), text)
+        LogEvent("resume", line, text)
         for attempt, text in run.resumes.items()
-        if table.first_line(attempt)
+        if (line := tables[0].first_line(attempt))
     ]
     seen += [LogEvent("eval", line, "") for line in evals["line"].unique(maintain_order=True).to_list()]
     ranges = events.line_ranges(records)
@@ -51,15 +52,38 @@ def make_log(run: StoredRun) -> Log:
         config=run.config,
         summary={**run.summary, **summary},
         rejects=run.rejects,
-        sources=table.sources,
-        places=table.places,
+        sources={column: field for table in reversed(tables) for column, field in table.sources.items()},
+        places=[place for table in tables for place in table.places],
         results=ReadyResults(records, evals, partials, happened, run.status, run.cause),
         formats={run.format: records.height + evals.height},
         fault=run.fault,
         started=run.started,
         ended=run.ended,
-        notes=run.notes,
+        notes=(*run.notes, *notes),
     )
+
+
+def _known(points: TagValues) -> dict[str, int]:
+    """How many values each tag has that has any."""
+    counts = np.bincount(points.tag, minlength=len(points.tags)) if len(points) else np.zeros(0, np.int64)
+    return {tag: int(count) for tag, count in zip(points.tags, counts, strict=False) if count}
+
+
+def _joined(tables: Sequence[_Table]) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Records, evaluations and partial rows of all tables; lines are numbered on through them."""
+    first, *others = (table.frames() for table in tables)
+    for more in others:
+        lines = max(int(cast("int | None", frame["line"].max()) or 0) for frame in first)
+        moved = [frame.with_columns(pl.col("line") + lines) for frame in more]
+        records, evals, partials = (
+            pl.concat([frame, after], how="diagonal") for frame, after in zip(first, moved, strict=True)
+        )
+        first = (_in_order(records), evals, _in_order(partials))
+    return first
+
+
+def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame[columns.in_order(frame.columns)]
 
 
 def _valid(points: TagValues) -> TagValues:
@@ -101,8 +125,8 @@ class _Row:
 class _Table:
     """The points of a run as rows of three kinds."""
 
-    def __init__(self, points: TagValues, known: dict[str, TagMeaning]) -> None:
-        self._points, self._known = points, known
+    def __init__(self, points: TagValues, known: dict[str, TagMeaning], phase: str) -> None:
+        self._points, self._known, self._phase = points, known, phase
         self._is_evaluation = np.array(
             [tag in known and known[tag].is_evaluation for tag in points.tags] or [False], np.bool_
         )
@@ -143,7 +167,7 @@ class _Table:
         line = lines - has_eval
         line[~has_training] = lines[~has_training]
         for attempt in dict.fromkeys(rows.attempt.tolist()):
-            self.places.append((DEFAULT_PHASE, attempt))
+            self.places.append((self._phase, attempt))
             at = int(np.argmax(rows.attempt == attempt))
             self._first_lines[attempt] = int(min(line[at], lines[at]))
         records = self._wide(rows, has_record, line, ~is_eval)
@@ -157,7 +181,7 @@ class _Table:
         size = int(chosen.sum())
         place = np.cumsum(chosen) - 1
         series = [
-            pl.Series("phase", [DEFAULT_PHASE], dtype=pl.String).new_from_index(0, size),
+            pl.Series("phase", [self._phase], dtype=pl.String).new_from_index(0, size),
             pl.Series("attempt", rows.attempt[chosen]),
             pl.Series("line", line[chosen]),
             pl.Series("step", rows.step[chosen]),
@@ -171,7 +195,7 @@ class _Table:
             if not meaning.is_evaluation and (usable & (self._points.tag == tag)).any()
         ]
         frame = pl.DataFrame(series)
-        return frame[columns.in_order(frame.columns)]
+        return _in_order(frame)
 
     def _meanings(self) -> Iterator[tuple[int, TagMeaning]]:
         for at, tag in enumerate(self._points.tags):
@@ -205,7 +229,7 @@ class _Table:
             values[tags == tag] = _scaled(named[tag], values[tags == tag])
         size = len(chosen)
         series = {
-            "phase": pl.Series("phase", [DEFAULT_PHASE], dtype=pl.String).new_from_index(0, size),
+            "phase": pl.Series("phase", [self._phase], dtype=pl.String).new_from_index(0, size),
             "attempt": pl.Series("attempt", points.attempt[chosen]),
             "step": pl.Series("step", points.step[chosen]),
             "name": pl.Series("name", [named[tag].column for tag in tags.tolist()], dtype=pl.String),
