@@ -57,7 +57,13 @@ def read(path: Path) -> Log:
     """Reads the run of a store; raises GputelError if it cannot be opened."""
     from gputel.analysis.stores import assemble
 
-    return assemble.make_log(stored_run(path))
+    run = stored_run(path)
+    log = assemble.make_log(run)
+    if not run.printed:
+        return log
+    from gputel.analysis.stores.console import with_printed_rows
+
+    return with_printed_rows(log, run.printed)
 
 
 def stored_run(path: Path) -> StoredRun:

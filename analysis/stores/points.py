@@ -59,6 +59,7 @@ class StoredRun:
     started: int | None = None
     ended: int | None = None
     notes: tuple[str, ...] = ()  # what was counted and left aside
+    printed: bytes = b""  # the console output, of a run whose history has no values
 
 
 def joined(several: Sequence[TagValues]) -> TagValues:

@@ -20,11 +20,14 @@ from gputel.analysis.logs.patterns import Reject
 from gputel.analysis.stores.points import StoredRun, TagValues, from_rows, number, settings
 from gputel.analysis.stores.wandb_log import FORMAT, RecordReader
 from gputel.analysis.stores.wire import BYTES, DOUBLE, VARINT, WireError, fields, signed, text, varint
+from gputel.telemetry.own_files import is_foreign
 
 PIECE = 8 << 20
 AXES = ("trainer/global_step", "train/global_step", "global_step", "iter", "iteration", "step")
 OWN = ("_step", "_timestamp", "_runtime", "_wandb")
-HISTORY, SUMMARY, CONFIG, METRIC, RUN, EXIT = 2, 3, 5, 12, 17, 18
+HISTORY, SUMMARY, OUTPUT, CONFIG, METRIC, RAW_OUTPUT, RUN, EXIT = 2, 3, 4, 5, 12, 13, 17, 18
+MOST_PRINTED = 64 << 20  # bytes of console output
+PRINTED = Path("files", "output.log")  # where W&B keeps it beside the file, too
 UNKNOWN = "_step"
 JSON_TEXT = b"\x82\x01"  # the key of a value
 SIZES = {1: 8, 5: 4}  # of fields of fixed size
@@ -41,6 +44,7 @@ class _Read:
     name: str = ""
     started: int | None = None
     exit_code: int | None = None
+    printed: bytearray = field(default_factory=bytearray)
 
 
 class FileReader:
@@ -71,7 +75,12 @@ class FileReader:
         if records.is_stuck:  # nothing may follow: what lies behind the damage counts for now
             records, read = (
                 deepcopy(records),
-                replace(read, rows=list(read.rows), skipped=Counter(read.skipped)),
+                replace(
+                    read,
+                    rows=list(read.rows),
+                    skipped=Counter(read.skipped),
+                    printed=bytearray(read.printed),
+                ),
             )
             for record in records.finish():
                 _take(record, read, records)
@@ -81,7 +90,15 @@ class FileReader:
         name = read.name or self.path.stem.removeprefix("run-")
         notes = tuple(f"{count:,} {what} skipped" for what, count in sorted(read.skipped.items()))
         said = StoredRun(name, str(self.path), FORMAT, values, settings(read.config), rejects=rejects)
-        return replace(said, status=status, cause=cause, started=read.started, notes=notes)
+        printed = b"" if len(values) else bytes(read.printed) or self._printed_beside()
+        return replace(said, status=status, cause=cause, started=read.started, notes=notes, printed=printed)
+
+    def _printed_beside(self) -> bytes:
+        path = self.path.parent / PRINTED
+        if not path.is_file() or is_foreign(path.parent, folder=True) or is_foreign(path):
+            return b""
+        with path.open("rb") as file:
+            return file.read(MOST_PRINTED)
 
 
 def _take(record: bytes, read: _Read, records: RecordReader) -> None:
@@ -210,8 +227,19 @@ def _take_exit(data: bytes, at: int, end: int, read: _Read) -> None:
     read.exit_code = next((signed(part.value) for part in fields(data, at, end) if part.number == 1), 0)
 
 
+def _take_output(data: bytes, at: int, end: int, read: _Read) -> None:
+    """Takes what was printed, while the history has no values."""
+    if read.rows or len(read.printed) > MOST_PRINTED:
+        return
+    for part in fields(data, at, end):
+        if part.number == 3 and part.kind == BYTES:
+            read.printed += data[part.start : part.end]
+
+
 _TAKERS = {
     HISTORY: _take_history,
+    OUTPUT: _take_output,
+    RAW_OUTPUT: _take_output,
     CONFIG: _take_config,
     METRIC: _take_metric,
     RUN: _take_run,

@@ -51,3 +51,7 @@ def run(name: str, config: Mapping[str, object]) -> bytes:
 
 def ending(code: int) -> bytes:
     return packed(18, (b"\x08" + varint(code)) if code else b"")
+
+
+def output(line: str, *, raw: bool = False) -> bytes:
+    return packed(13 if raw else 4, b"\x08\x01" + packed(3, line.encode()))

@@ -15,7 +15,7 @@ from gputel.analysis.stores import wandb
 from gputel.analysis.stores.assemble import make_log
 from gputel.analysis.stores.wandb_log import RecordReader
 from tests.analysis.stores.compose_events import packed, varint
-from tests.analysis.stores.compose_wandb import ending, framed, history, item, metric, run, summary
+from tests.analysis.stores.compose_wandb import ending, framed, history, item, metric, output, run, summary
 
 
 def read(folder: Path, data: bytes) -> Log:
@@ -96,6 +96,32 @@ def test_file_without_an_exit_record_says_where_it_ends(tmp_path: Path) -> None:
 def test_exit_code_of_a_failure_is_the_cause(tmp_path: Path) -> None:
     log = read(tmp_path, framed([*rows(2), ending(1)]))
     assert (log.status, log.cause and log.cause.text) == ("failed", "W&B noted exit code 1")
+
+
+PRINTED = [f"step {n} | loss {9 - n}.5\n" for n in range(4)]
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_console_output_gives_the_rows_of_a_run_without_history(tmp_path: Path, raw: bool) -> None:
+    lines = [output(line, raw=raw) for line in PRINTED]
+    log = read(tmp_path, framed([run("d16", {"lr": 0.1}), *lines, ending(1)]))
+    assert (log.name, log.config["lr"], log.status) == ("d16", 0.1, "failed")
+    assert log.records["loss"].to_list() == [9.5, 8.5, 7.5, 6.5]
+    assert any("console output" in note for note in log.notes)
+
+
+def test_console_output_beside_the_file_is_taken_where_the_file_has_none(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "output.log").write_text("".join(PRINTED))
+    assert read(tmp_path, framed([run("d16", {})])).records.height == 4
+    (tmp_path / "files" / "output.log").unlink()
+    (tmp_path / "files" / "output.log").symlink_to("/etc/hostname")
+    assert read(tmp_path, framed([run("d16", {})])).records.height == 0
+
+
+def test_history_counts_before_the_console_output(tmp_path: Path) -> None:
+    log = read(tmp_path, framed([*map(output, PRINTED), *rows(2)]))
+    assert log.records["loss"].to_list() == [8, 4]
 
 
 def test_damaged_record_costs_itself(tmp_path: Path) -> None:
