@@ -31,7 +31,7 @@ TYPED = (
     ("text", "run path kept_by format"),
     ("whole", "segments nodes"),
     ("time", "started ended"),
-    ("number", "duration_s downtime_s"),
+    ("number", "duration_s downtime_s gpu_hours"),
     ("text", "status cause"),
     ("whole", "exit_code"),
     ("text", "simulated host gpu gpu_name driver command commit branch diff"),
@@ -79,6 +79,8 @@ def computed(path: Path, gpus: Sequence[GpuTotals] | None = None) -> CatalogueRo
     facts |= _which(subject, path) | _of_log(log) | _of_figures(subject)
     if subject.recording is not None:
         facts |= _of_recording(subject, subject.recording) | _of_gpus(subject.recording, gpus)
+    if facts["gpus"] and facts["duration_s"]:
+        facts["gpu_hours"] = facts["gpus"] * facts["duration_s"] / 3600
     if facts["energy_j"] and facts["tokens"]:
         facts["j_per_token"] = facts["energy_j"] / facts["tokens"]
     return row(facts, settings(subject), dict(_metrics(log)))

@@ -30,3 +30,9 @@ def test_every_fact_has_the_type_that_it_is_declared_with(recording: Path) -> No
     ]
     assert wrong == []
     assert list(row.facts) == list(facts.FACTS)
+
+
+def test_gpu_hours_are_gpus_times_the_duration(recording: Path) -> None:
+    row = facts.computed(recording)
+    assert row
+    assert row.facts["gpu_hours"] == pytest.approx(2 * row.facts["duration_s"] / 3600)
