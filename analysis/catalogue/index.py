@@ -125,7 +125,9 @@ def _tables() -> str:
 
 TABLES = _tables()
 COLUMNS = [name for name in FACTS if name != "path"]
-INSERT_RUN = f"INSERT INTO runs VALUES ({', '.join('?' * (len(COLUMNS) + 6))})"
+OF_INDEX = ("id", "path", "signature", "facts_version", "looked")
+WRITTEN = [f'"{name}"' for name in (*OF_INDEX, *COLUMNS)]
+INSERT_RUN = f"INSERT INTO runs ({', '.join(WRITTEN)}) VALUES ({', '.join('?' * len(WRITTEN))})"
 INSERT_METRIC = f"INSERT INTO metrics VALUES (?, ?{', ?' * len(FIGURES)})"
 LAYOUT = crc32(TABLES.encode()) >> 1  # a file with other tables is made anew
 
@@ -310,7 +312,7 @@ def put(connection: sqlite3.Connection, rows: Sequence[IndexedRow]) -> None:
         connection.executemany(
             INSERT_RUN,
             (
-                (at, path, sign, FACTS_VERSION, now, 0, *map(row.facts.get, COLUMNS))
+                (at, path, sign, FACTS_VERSION, now, *map(row.facts.get, COLUMNS))
                 for at, (path, sign, row) in enumerate(runs, number)
             ),
         )
