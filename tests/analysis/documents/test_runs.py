@@ -1,0 +1,70 @@
+"""The page of runs: settings that differ, links to reports, and what matters, or why that cannot be said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.catalogue import answer
+from gputel.analysis.catalogue.answer import RunsQuestion
+from gputel.analysis.catalogue.sweep import sweep
+from gputel.analysis.document import Document, FactList, Table
+from gputel.analysis.documents.runs import runs_page
+from tests.analysis.catalogue.sweeps import recorded
+
+
+def page(folder: Path, **asked: object) -> Document:
+    file = folder / "catalogue.db"
+    question, _ = answer.refreshed(RunsQuestion((folder / "runs",), **asked), file)  # type: ignore[arg-type]
+    return runs_page(sweep(question, file), folder)
+
+
+def filled(folder: Path, count: int) -> None:
+    for n in range(count):
+        settings = {"config.rate": n % 5, "config.note": f"try {n}", "config.vocab": 50304, "config.seed": n}
+        recorded(folder / "runs" / f"run{n}", settings, report=n == 1, loss=3.0 - n % 5, tok_per_sec=9.0 + n)
+
+
+def rows(document: Document) -> Table:
+    (table,) = document.sections[0].items
+    assert isinstance(table, Table)
+    return table
+
+
+def test_only_settings_that_differ_and_name_no_run_become_columns(tmp_path: Path) -> None:
+    filled(tmp_path, 3)
+    table = rows(page(tmp_path))
+    assert list(table.columns[:4]) == ["run", "rate", "note", "status"]
+    assert [row[1] for row in table.rows] == ["0", "1", "2"]
+
+
+def test_run_with_a_report_leads_to_it_from_where_the_page_lies(tmp_path: Path) -> None:
+    filled(tmp_path, 3)
+    assert list(rows(page(tmp_path)).links) == [None, "runs/run1/gputel-report.html", None]
+
+
+def test_few_runs_are_said_to_be_too_few(tmp_path: Path) -> None:
+    filled(tmp_path, 15)
+    (facts,) = page(tmp_path).sections[1].items
+    assert isinstance(facts, FactList)
+    assert facts.pairs["importance"] == "15 runs are too few: 16 are needed to tell a setting from chance"
+
+
+@pytest.mark.parametrize(("sort", "target"), [((), "loss"), (("-tok_per_sec",), "tok/s"), (("run",), "loss")])
+def test_sorting_by_a_figure_makes_it_the_target(tmp_path: Path, sort: tuple[str, ...], target: str) -> None:
+    filled(tmp_path, 20)
+    document = page(tmp_path, sort=sort)
+    assert rows(document).target == target
+    (table,) = document.sections[1].items
+    assert isinstance(table, Table)
+    assert table.rows[0][0] == "config.rate"
+    assert (table.rows[0][1] == "100 %") == (target == "loss")
+
+
+def test_runs_without_a_figure_have_rows_and_no_importance(tmp_path: Path) -> None:
+    for n in range(3):
+        recorded(tmp_path / "runs" / f"run{n}", {"config.rate": n})
+    document = page(tmp_path)
+    assert len(document.sections) == 1
+    assert rows(document).target == "no figure"
