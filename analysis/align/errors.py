@@ -19,7 +19,7 @@ from gputel.analysis.align.step_time import SURE, StepTime
 from gputel.analysis.runs.record_gaps import half_digit
 
 if TYPE_CHECKING:
-    from gputel.analysis.align.timestamps import TimedLog
+    from gputel.analysis.align.timed_log import TimedLog
 
 QUARTILES = 1349.0  # milliseconds between the quartiles of values whose standard deviation is a second
 HALF_KNOWN = 0.7  # of the scatter of a step: a printed time is used unless it is above the usual

@@ -17,7 +17,7 @@ import polars as pl
 from gputel.analysis.runs.record_gaps import FINE, SURE, rounding_error
 
 if TYPE_CHECKING:
-    from gputel.analysis.align.timestamps import TimedLog
+    from gputel.analysis.align.timed_log import TimedLog
 
 LATE = 0.1  # of a step: lines that come later than this are late
 LATEST = 1.5  # steps: what is longer is no wait for the next step

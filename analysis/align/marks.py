@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis.align.step_time import LONG
-from gputel.analysis.align.timestamps import TimedLog, usual_near
+from gputel.analysis.align.timed_log import TimedLog
+from gputel.analysis.align.timestamps import usual_near
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData

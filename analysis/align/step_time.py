@@ -27,7 +27,7 @@ from gputel.analysis.runs.record_gaps import (
 )
 
 if TYPE_CHECKING:
-    from gputel.analysis.align.timestamps import TimedLog
+    from gputel.analysis.align.timed_log import TimedLog
     from gputel.analysis.align.windows import Numbers
     from gputel.analysis.logs.log import Log
 

@@ -11,7 +11,7 @@ a single level of power has no busy period.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +20,7 @@ import numpy.typing as npt
 import polars as pl
 
 from gputel.analysis.align.late_lines import on_time
+from gputel.analysis.align.timed_log import WHOLE_SECOND, TimedLog
 from gputel.analysis.align.windows import Moments, Numbers
 from gputel.analysis.logs.file_times import time_in_name
 from gputel.telemetry.clock import SECOND
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 AROUND = 51  # records, over which the usual step time is the median
 SLOW = 1.5  # times the usual
-WHOLE_SECOND, MILLISECOND = 1.0, 0.001  # resolution of busy periods and of timestamps, in s
+MILLISECOND = 0.001  # resolution of timestamps, in s
 UNDATED = "counted from 1970, as the date is unknown"
 ROUNDED_S = 0.6  # total times are printed in hundredths of a minute
 
@@ -38,43 +39,6 @@ READINGS = ("power_w", "power_avg_w", "util")  # the first that was measured dec
 LOAD = 0.25  # of the way from the lowest power to the usual highest
 APART = 1.5  # times the lowest: below this, load and idle cannot be distinguished
 PAUSE_S = 120  # shorter pauses belong to the busy period
-
-
-@dataclass(frozen=True)
-class TimedLog:
-    """A log's tables, every row with its `time`; `how` says where the times come from; None if unknown.
-
-    `uncertainty_s` is how far off a line may be, None if unknown. `resolution_s` is the smallest difference between
-    two times, 0 of a recorder's and of printed step times. Without timestamps (`stamped`), only the length of steps
-    is known. `late_error_s` is how far off a line may be that came late and was moved. `brief`: most evaluations
-    and checkpoints take about as long as the resolution, so a time of one means little.
-    """
-
-    records: pl.DataFrame
-    evals: pl.DataFrame
-    events: pl.DataFrame
-    how: str | None
-    uncertainty_s: float | None
-    stamped: bool = True
-    resolution_s: float = 0.0
-    late_error_s: float = 0.0
-    brief: bool = False
-
-    @property
-    def cut_ns(self) -> int:
-        """How much the clock cuts off a timestamp on average."""
-        return SECOND // 2 if self.stamped and self.resolution_s == WHOLE_SECOND else 0
-
-    def of_node(self, node: str | None) -> TimedLog:
-        def rows_of_node(frame: pl.DataFrame) -> pl.DataFrame:
-            return frame.filter(pl.col("node").eq_missing(node))
-
-        return replace(
-            self,
-            records=rows_of_node(self.records),
-            evals=rows_of_node(self.evals),
-            events=rows_of_node(self.events),
-        )
 
 
 def timed_log(subject: RunData) -> TimedLog:

@@ -27,7 +27,7 @@ from gputel.analysis.align.step_time import SURE, logged_step_time
 from gputel.analysis.align.timestamps import timed_log
 
 if TYPE_CHECKING:
-    from gputel.analysis.align.timestamps import TimedLog
+    from gputel.analysis.align.timed_log import TimedLog
     from gputel.analysis.compare.curves import RunPhase
 
 ERRORS = {

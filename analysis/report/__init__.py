@@ -32,7 +32,8 @@ from gputel.analysis.align.offsets import overlap
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.align.step_time import step_times
-from gputel.analysis.align.timestamps import TimedLog, timed_log
+from gputel.analysis.align.timed_log import TimedLog
+from gputel.analysis.align.timestamps import timed_log
 from gputel.analysis.document import as_json
 from gputel.analysis.incidents import incident
 from gputel.analysis.incidents.incident import Incident

@@ -16,7 +16,7 @@ from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.step_time import StepTime
 
 if TYPE_CHECKING:
-    from gputel.analysis.align.timestamps import TimedLog
+    from gputel.analysis.align.timed_log import TimedLog
     from gputel.analysis.runs import RunData
 
 STEP_TIMES = {

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gputel.analysis.live.instructions import Instructions
     from gputel.telemetry.process.children import Sample
     from gputel.telemetry.process.viewer import CommandEnd
+    from gputel.telemetry.remote.beside import SyncOrder
     from gputel.telemetry.run_folder import Segment
     from gputel.telemetry.sampling.status import Board
 
@@ -124,7 +125,8 @@ def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
         sync.check(asked["sync"])
     orders = guard.instructions(asked, has_command=bool(argv))
     run, segment, outcome = _record(argv, asked, orders, show=2 if as_json else 1)
-    _finish(run, segment, outcome, asked, as_json=as_json)
+    sending = sync.beside(asked["sync"], run, segment.path) if asked["sync"] else None
+    _finish(run, segment, outcome, options.wanted_outputs(asked), sending, as_json=as_json)
     _exit(outcome)
 
 
@@ -262,7 +264,13 @@ def _environment(path: Path) -> dict[str, str]:
 
 
 def _finish(
-    run: Path, segment: Segment, outcome: CommandEnd, asked: Mapping[str, Any], *, as_json: bool
+    run: Path,
+    segment: Segment,
+    outcome: CommandEnd,
+    kinds: list[str],
+    sending: SyncOrder | None = None,
+    *,
+    as_json: bool,
 ) -> None:
     """Compacts, prints the report, sends the rest. Whatever goes wrong must not cost the command its exit code."""
     from gputel.cli import final_report, show
@@ -273,10 +281,8 @@ def _finish(
         for line in _shortcomings(run, outcome):
             show.note(line)
         if not outcome.cut_short:
-            kinds = options.wanted_outputs(asked)
             look = asdict(options.picture_look()) if kinds else {}
             tables = [str(table) for table in compact.tables(segment.path, sampled=outcome.sampled)]
-            sending = sync.beside(asked["sync"], run, segment.path) if asked["sync"] else None
             order = final_report.ReportOrder(str(run), tables, kinds, as_json, look, sending)
             fault = final_report.show_report(order)
             if fault and final_report.has_journals(order):

@@ -15,6 +15,8 @@ EXAMPLES = (
     "gputel share gputel-compare.html --to s3://bucket/d16-d24.html --expires 2d",
     "gputel share latest",
 )
+LONGEST_S = 7 * 86_400.0  # S3 signs no link for longer
+HTML = "text/html; charset=utf-8"
 KEPT = "the run folder itself: samples, output.log, source/"
 
 
@@ -35,15 +37,15 @@ def command(run: str, to: str | None, expires: float, dry_run: bool) -> None:
     copy it.
     """
     from gputel.analysis import text
-    from gputel.analysis.exports import object_store
     from gputel.analysis.render.shared_page import shared_page
 
     name, written = _page(run)
-    where = object_store.place(to, name) if to else None
+    folder, key = _place(to, name) if to else ("", "")
+    where = f"{folder}/{key}"
     page = shared_page(written)
     show.note(f"goes: {name}, {text.size(len(page))}: one page with its tables and curves")
     show.note(f"stays: {KEPT}")
-    if where is None:
+    if not to:
         page_file = run if run.endswith(".html") else f"{name} of 'gputel report {run} --html'"
         show.note(
             f"one file that opens offline: scp it, as in 'scp {page_file} HOST:', or name --to s3://..."
@@ -51,10 +53,22 @@ def command(run: str, to: str | None, expires: float, dry_run: bool) -> None:
     elif dry_run:
         show.note(f"would send it to {where}")
     else:
-        link = object_store.send(page, where, expires)
-        good_s = min(expires, object_store.LONGEST_S)
+        from gputel.telemetry.remote.storage import Storage
+
+        storage, good_s = Storage(folder), min(expires, LONGEST_S)
+        storage.put(key, page, HTML)
         show.note(f"sent to {where}; the link is good for {text.duration(good_s)}, for anybody who has it")
-        show.say(link)
+        show.say(storage.link(key, good_s))
+
+
+def _place(address: str, name: str) -> tuple[str, str]:
+    """The folder and the name of the object: `name`, unless the address ends with that of a page."""
+    from gputel.telemetry.remote import storage
+
+    if not storage.is_signing(address):
+        raise GputelError(address, "is no address to share at", "such as s3://bucket/folder/", exit_code=2)
+    folder, _, last = address.rstrip("/").rpartition("/")
+    return (folder, last) if last.endswith(".html") else (address.rstrip("/"), name)
 
 
 def _page(word: str) -> tuple[str, bytes]:

@@ -10,17 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.secrets import mask
 
 if TYPE_CHECKING:
-    from obstore.store import ObjectStore
+    from obstore.store import ObjectStore, S3Store
 
 ADDRESS = re.compile(r"(?:s3|gs|az|https?|file)://.")
-WRITABLE = ("s3", "gs", "az", "file")
+SIGNING = ("s3", "gs", "az")
+WRITABLE = (*SIGNING, "file")
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 PLAIN_HTTP = "GPUTEL_S3_ALLOW_HTTP"
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
@@ -56,6 +57,11 @@ def is_address(word: str) -> bool:
     return ADDRESS.match(word) is not None
 
 
+def is_signing(word: str) -> bool:
+    """Whether the storage gives links to those who have no key."""
+    return is_address(word) and urlsplit(word).scheme in SIGNING
+
+
 def is_writable(word: str) -> bool:
     return is_address(word) and urlsplit(word).scheme in WRITABLE
 
@@ -86,12 +92,12 @@ class Storage:
             raise GputelError(self.address, "nothing is here")
         return content
 
-    def put(self, name: str, content: bytes) -> None:
-        """Writes an object, or replaces it."""
+    def put(self, name: str, content: bytes, kind: str | None = None) -> None:
+        """Writes an object, or replaces it; `kind` is its media type, such as `text/html`."""
         import obstore
 
         with self._faults():
-            obstore.put(self._store, name, content)
+            obstore.put(self._store, name, content, attributes={"Content-Type": kind} if kind else None)
 
     def put_new(self, name: str, content: bytes) -> bool:
         """Writes an object unless its name is taken; returns whether it was free."""
@@ -120,6 +126,13 @@ class Storage:
                 return bytes(obstore.get(self._store, name).bytes())
             except FileNotFoundError:
                 return None
+
+    def link(self, name: str, expires_s: float) -> str:
+        """An address at which anybody can read an object until it expires."""
+        import obstore
+
+        with self._faults():
+            return str(obstore.sign(cast("S3Store", self._store), "GET", name, timedelta(seconds=expires_s)))
 
     def beginning(self, name: str, size: int) -> bytes:
         import obstore

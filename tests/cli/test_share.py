@@ -31,7 +31,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     _, port = running.get_host_and_port()
     address = f"http://127.0.0.1:{port}"
     known = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "mine", "AWS_REGION": "us-east-1"}
-    for name, value in {**known, "AWS_ENDPOINT_URL": address, "AWS_ALLOW_HTTP": "true"}.items():
+    for name, value in {**known, "AWS_ENDPOINT_URL": address}.items():
         monkeypatch.setenv(name, value)
     with urlopen(Request(f"{address}/pages", method="PUT")):
         pass
@@ -61,8 +61,7 @@ def test_page_of_a_run_is_sent_with_a_link_to_it(log: Path, bucket: str, to: str
 @pytest.mark.filterwarnings("ignore")
 def test_bucket_that_is_not_there_is_named(log: Path, bucket: str) -> None:
     error = share(str(log), "--to", "s3://elsewhere/x/", code=1).stderr
-    assert "s3://elsewhere/x/d16.html" in error
-    assert "AWS_ACCESS_KEY_ID" in error
+    assert "s3://elsewhere/x: there is no such bucket; make it first" in error
 
 
 def test_list_of_what_goes_is_shown_and_nothing_is_sent_without_a_place(log: Path) -> None:
@@ -73,7 +72,7 @@ def test_list_of_what_goes_is_shown_and_nothing_is_sent_without_a_place(log: Pat
     assert "would send it to s3://b/x/d16.html" in share(str(log), "--to", "s3://b/x/", "--dry-run").stderr
 
 
-@pytest.mark.parametrize("to", ["http://x/y", "s3://", "bucket/x", "s3://key:secret@bucket/x"])
+@pytest.mark.parametrize("to", ["http://x/y", "s3://", "bucket/x", "file:///tmp/x"])
 def test_other_places_are_wrong_usage(log: Path, to: str) -> None:
     assert "s3://bucket/folder/" in share(str(log), "--to", to, code=2).stderr
 

@@ -87,9 +87,9 @@ class LosingStorage(Storage):
         if self._random.random() < 0.25:
             raise GputelError(self.address, "lost")
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, name: str, content: bytes, kind: str | None = None) -> None:
         self._lose()
-        super().put(name, content)
+        super().put(name, content, kind)
         self._lose()
 
     def put_new(self, name: str, content: bytes) -> bool:
