@@ -130,7 +130,8 @@ class KeeperHandle:
                 run_folder.reserve(self.state.folder).take()
             with contextlib.suppress(OSError):
                 write_after_end(self.state.folder, self.state.queues, self.state.queues.write)
-            self.write_end()
+            with contextlib.suppress(OSError, GputelError):
+                record_end(self.state.folder, self.state.queues)
 
 
 @dataclass(frozen=True)

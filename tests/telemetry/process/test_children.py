@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from gputel.telemetry import run_folder
+from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.process.children import KeeperHandle, Supervisor
 from gputel.telemetry.process.keeper import KeeperState, OutputPipe
 from gputel.telemetry.reserve import Reserve
@@ -58,9 +60,14 @@ def test_rest_of_the_output_is_not_written_where_run_json_cannot_count_it(
     def full(_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    run_folder.create(tmp_path, {"run": "run"})
+    state.ledger.end(0, SystemClock().stamp())
+    state.ledger.recorded = True
     monkeypatch.setattr(Reserve, "take", full)
     KeeperHandle(state, 0, None, command=None, group=None).write_rest()
-    assert (os.fstat(log).st_size, state.queues.missing) == (0, len(b"the last line\n"))
+    count = len(b"the last line\n")
+    assert (os.fstat(log).st_size, state.queues.missing) == (0, count)
+    assert run_folder.describe(tmp_path)["output_missing_bytes"] == count
 
 
 def test_killed_keeper_is_replaced_and_nothing_is_lost_or_doubled(record: Record) -> None:
