@@ -15,7 +15,7 @@ import polars as pl
 
 from gputel.analysis.align.join import JOULES, WHOLE
 from gputel.analysis.align.spans import PRINTED
-from gputel.analysis.align.step_time import SURE, StepTime
+from gputel.analysis.align.step_time import SURE, StepTime, contains_others
 from gputel.analysis.runs.record_gaps import half_digit
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def border_error(
         return None
     usual: Any = steps["steps"].cast(pl.Float64).median()
     covered = max(1.0, float(usual or 1.0))  # steps that fall stand for none
-    dt_ms = records["dt_ms"].drop_nulls() if "dt_ms" in records.columns else pl.Series([], dtype=pl.Float64)
+    alone = records.filter(~contains_others(records, placed))
+    dt_ms = alone["dt_ms"].drop_nulls() if "dt_ms" in records.columns else pl.Series([], dtype=pl.Float64)
     dt_ms = dt_ms.filter(dt_ms.is_finite())
     low, high = (float(dt_ms.quantile(share) or 0.0) for share in (0.25, 0.75)) if len(dt_ms) else (0.0, 0.0)
     deviation_s = (high - low) / QUARTILES

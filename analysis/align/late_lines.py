@@ -1,4 +1,4 @@
-"""A timed log whose lines come late -> the same log with the times at which its steps ended.
+"""Records whose lines come late -> the same records with the times at which their steps ended.
 
 A loop that reads a step's loss while the next step runs prints each line late, but the last one before an
 evaluation or a checkpoint at once. So the gap before that line is short by as much as the gap behind the pause is
@@ -9,44 +9,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
 from gputel.analysis.runs.record_gaps import FINE, SURE, rounding_error
-
-if TYPE_CHECKING:
-    from gputel.analysis.align.timed_log import TimedLog
 
 LATE = 0.1  # of a step: lines that come later than this are late
 LATEST = 1.5  # steps: what is longer is no wait for the next step
 FEWEST = 3  # stretches, from which on coarse timestamps show how late lines come
 
 
-def on_time(placed: TimedLog) -> TimedLog:
-    """Moves records to the ends of their steps, if the log shows that its lines come late."""
-    if "dt_ms" not in placed.records.columns:
-        return placed
-    place = [name for name in ("node", "phase", "attempt") if name in placed.records.columns]
-    rows = _records(placed, place)
+@dataclass(frozen=True)
+class OnTime:
+    """Records at the ends of their steps: `late_s` is how late their lines came, within `error_s`."""
+
+    records: pl.DataFrame
+    late_s: float
+    error_s: float
+
+
+def on_time(records: pl.DataFrame, others: pl.DataFrame, resolution_s: float) -> OnTime | None:
+    """Moves records to the ends of their steps; None if nothing shows that their lines come late.
+
+    `others` have `line` and `time` of evaluations and checkpoints.
+    """
+    if "dt_ms" not in records.columns:
+        return None
+    place = [name for name in ("node", "phase", "attempt") if name in records.columns]
+    rows = _rows(records, others, place)
     stretches = _stretches(rows)
     if stretches.is_empty():
-        return placed
+        return None
     usual: Any = stretches["usual"].median()
-    rounded_s = rounding_error(placed.records["dt_ms"].drop_nulls()) / 1000
+    rounded_s = rounding_error(records["dt_ms"].drop_nulls()) / 1000
     error_s = 0.0
-    if placed.resolution_s < FINE * usual:
+    if resolution_s < FINE * usual:
         late = _by_last_gap(stretches)
     else:
         late, error_s = _by_whole_stretches(stretches, rounded_s)
     if late.is_empty():
-        return placed
+        return None
+    late_s: Any = late["late"].median()
     moved = rows.join(late, on="stretch").filter(pl.col("line") < pl.col("last_line"))
-    records = _moved(placed.records, moved, [*place, "step"])
-    usually_s: Any = late["late"].median()
-    how = f"{placed.how}; lines that came {usually_s:.2g} s late are moved back"
-    return replace(placed, records=records, how=how, late_error_s=error_s)
+    return OnTime(_moved(records, moved, [*place, "step"]), float(late_s), error_s)
 
 
 def _moved(records: pl.DataFrame, moved: pl.DataFrame, step: Sequence[str]) -> pl.DataFrame:
@@ -60,15 +67,13 @@ def _moved(records: pl.DataFrame, moved: pl.DataFrame, step: Sequence[str]) -> p
     )
 
 
-def _records(placed: TimedLog, place: Sequence[str]) -> pl.DataFrame:
+def _rows(records: pl.DataFrame, others: pl.DataFrame, place: Sequence[str]) -> pl.DataFrame:
     """Returns the first copy of each record with its `stretch`, which no other line interrupts.
 
     `before` is the time of the line ahead of the stretch.
     """
-    saved = placed.events.filter(pl.col("kind") == "checkpoint")
-    others = pl.concat([table.select("line", before="time") for table in (placed.evals, saved)])
-    others = others.unique("line", keep="last").sort("line").with_columns(other="line")
-    timed = placed.records.filter(pl.col("time").is_not_null() & pl.col("step").is_not_null())
+    others = others.unique("line", keep="last").sort("line").select("line", before="time", other="line")
+    timed = records.filter(pl.col("time").is_not_null() & pl.col("step").is_not_null())
     rows = timed.unique([*place, "step"], keep="first").sort("line")
     rows = rows.join_asof(others, on="line").sort(*place, "line")
     return rows.with_columns(stretch=pl.struct(*place, "other").rle_id())

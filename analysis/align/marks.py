@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from gputel.analysis.align.step_time import LONG
 from gputel.analysis.align.timed_log import TimedLog
-from gputel.analysis.align.timestamps import usual_near
+from gputel.analysis.align.timestamps import longer, usual_near
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
@@ -83,8 +82,8 @@ def _within_steps(others: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
     usual = usual_near(pl.col("dt_ms"))
     timed = records.filter(pl.col("time").is_not_null() & pl.col("dt_ms").is_finite())
     compiled = pl.int_range(pl.len()).over("phase", "attempt") == 0  # why an attempt's first step is long
-    longer = (pl.col("dt_ms") > LONG * usual) & ~compiled
-    steps = timed.select("line", "time", longer=longer, usual=usual).sort("line")
+    long = longer(pl.col("dt_ms"), usual) & ~compiled
+    steps = timed.select("line", "time", longer=long, usual=usual).sort("line")
     following = steps.rename({"line": "next"}).select("next", "longer", "usual", at="time")
     placed = others.sort("line").join_asof(
         following, left_on="line", right_on="next", strategy="forward", check_sortedness=False

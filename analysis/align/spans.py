@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.align.marks import BOUNDS, LogMark, log_marks
-from gputel.analysis.align.step_time import LONG, step_ns_near, step_times
-from gputel.analysis.align.timestamps import timed_log
+from gputel.analysis.align.step_time import step_ns_near, step_times
+from gputel.analysis.align.timestamps import LONG, LONGER, timed_log
 
 if TYPE_CHECKING:
     from gputel.analysis.align.step_time import StepTime
@@ -36,7 +36,6 @@ SCHEMA: dict[str, Any] = {
     "text": pl.String,
 }
 PRINTED = ("eval", "checkpoint")  # kinds that a line names; the others are inferred
-LONGER = 1.05  # times the usual: a step of which something else may be part
 STALL_NS = 1_000_000_000  # a gap holds idle time if it is twice as long as its steps, and this much longer
 ROUGHLY = 0.1  # of the training in a gap: less than this before an evaluation is an error of the estimate
 

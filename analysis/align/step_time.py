@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gputel.analysis.align.timestamps import AROUND, usual_near
+from gputel.analysis.align.timestamps import AROUND, LONG, longer, usual_near
 from gputel.analysis.runs.record_gaps import (
     SURE,
     StepTime,
@@ -41,7 +41,6 @@ __all__ = [
     "step_times",
 ]
 
-LONG = 1.5  # times the usual step time: a step that an evaluation or a checkpoint is part of
 COARSE = 0.02  # of a gap: times that are coarser than this say little of it
 
 
@@ -72,13 +71,14 @@ def step_times(placed: TimedLog, steps: pl.DataFrame | None = None) -> dict[str,
 def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame | None, placed: TimedLog) -> StepTime | None:
     """Returns the time of a step by the gaps between records and by the step times that they print, if they do.
 
-    `steps` are their rows as `align.per_step` returns them: used if no two records follow each other.
+    `steps` are their rows as `align.per_step` returns them: used where no two records follow each other and no step
+    time is printed.
     """
     dt_ms = records.filter(~contains_others(records, placed))["dt_ms"] if "dt_ms" in records.columns else None
     timed = placed.records.filter(pl.col("line").is_in(records["line"].implode()))
     saved = placed.events.filter(pl.col("kind") == "checkpoint")
     gaps = record_gaps(timed, placed.evals, saved)
-    if gaps.is_empty() and steps is not None:
+    if gaps.is_empty() and dt_ms is None and steps is not None:
         gaps = steps.select(
             pl.int_range(pl.len()).alias("chain"), "steps", pl.col("duration_s") * pl.col("steps")
         )
@@ -129,7 +129,7 @@ def contains_others(records: pl.DataFrame, log: Log | TimedLog) -> pl.Series:
     if "dt_ms" not in records.columns or "line" not in records.columns or records.is_empty():
         return pl.repeat(False, records.height, eager=True)
     is_long = records.select(
-        (pl.col("dt_ms") > LONG * usual_near(pl.col("dt_ms"))).fill_null(False)
+        longer(pl.col("dt_ms"), usual_near(pl.col("dt_ms"))).fill_null(False)
     ).to_series()
     saved = log.events.filter(pl.col("kind") == "checkpoint")["line"]
     marked = pl.repeat(False, records.height, eager=True)

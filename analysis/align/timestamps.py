@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
 
 AROUND = 51  # records, over which the usual step time is the median
-SLOW = 1.5  # times the usual
+LONG = 1.5  # times the usual step time: an evaluation or a checkpoint is part of it, whatever the scatter
+LONGER = 1.05  # times the usual: something else may be part of it
+FAR = 6.0  # standard deviations of a step
 MILLISECOND = 0.001  # resolution of timestamps, in s
 UNDATED = "counted from 1970, as the date is unknown"
 ROUNDED_S = 0.6  # total times are printed in hundredths of a minute
@@ -48,9 +50,9 @@ def timed_log(subject: RunData) -> TimedLog:
     if log.records.is_empty():
         return TimedLog(log.records, log.evals, log.events, None, None)
     if subject.recording is not None:
-        return on_time(TimedLog(log.records, log.evals, log.events, "per-line timestamps", 0.0))
+        return _on_time(TimedLog(log.records, log.evals, log.events, "per-line timestamps", 0.0))
     if stamps.null_count() < len(stamps):
-        return on_time(_by_stamps(log))
+        return _on_time(_by_stamps(log))
     clock = _own_clock(log.records)
     if clock is None:
         return TimedLog(log.records, log.evals, log.events, None, None)
@@ -65,9 +67,26 @@ def timed_log(subject: RunData) -> TimedLog:
     return replace(placed, stamped=False, resolution_s=rounding_s)
 
 
+def _on_time(placed: TimedLog) -> TimedLog:
+    saved = placed.events.filter(pl.col("kind") == "checkpoint")
+    others = pl.concat([table.select("line", "time") for table in (placed.evals, saved)])
+    found = on_time(placed.records, others, placed.resolution_s)
+    if found is None:
+        return placed
+    how = f"{placed.how}; lines that came {found.late_s:.2g} s late are moved back"
+    return replace(placed, records=found.records, how=how, late_error_s=found.error_s)
+
+
 def usual_near(times: pl.Expr) -> pl.Expr:
     """Returns the usual step time near each record: the median of the records around it."""
     return times.rolling_median(AROUND, min_samples=1, center=True)
+
+
+def longer(dt: pl.Expr, usual: pl.Expr) -> pl.Expr:
+    """Whether a printed step time is longer than the scatter of the steps, and their rounding, explains."""
+    share = dt / usual
+    deviation = (share.quantile(0.75) - share.quantile(0.25)) / 1.349
+    return share > 1 + (FAR * deviation).clip(LONGER - 1, LONG - 1)
 
 
 class BusyPeriod(NamedTuple):
@@ -220,11 +239,11 @@ def _own_clock(records: pl.DataFrame) -> tuple[Numbers, str, float] | None:
 def seconds_by_dt(steps: pl.Expr) -> pl.Expr:
     """Returns the seconds of all steps that a record covers, by the printed time of the last of them.
 
-    A printed time far above the usual, as of a step that contains an evaluation, says nothing of the others.
+    A printed time above the usual, as of a step that contains an evaluation, says nothing of the others.
     """
     dt = pl.col("dt_ms").clip(0) / 1000
     usual = usual_near(dt)
-    return dt * (steps > 0) + (steps - 1).clip(0) * pl.when(dt > SLOW * usual).then(usual).otherwise(dt)
+    return dt * (steps > 0) + (steps - 1).clip(0) * pl.when(longer(dt, usual)).then(usual).otherwise(dt)
 
 
 def _by_total_time(records: pl.DataFrame, steps: pl.Series) -> pl.Expr:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gputel.analysis.plan.timing import training_time
 from gputel.analysis.report import answer, make_report
 from gputel.analysis.runs import read_run
 
@@ -39,6 +40,26 @@ def test_rounded_step_times_leave_an_error_at_every_border(
     (row,) = (row for row in answer(make_report(read_run(path)))["time"] if row["kind"] == "eval")
     assert abs(row["duration_s"] - 9 * 12.0) <= row["duration_error_s"]
     assert row["duration_error_s"] > 9**0.5 * least_s
+
+
+def test_evaluations_within_every_second_step_time_are_no_scatter_of_steps(tmp_path: Path) -> None:
+    at, lines = 0.0, []
+    for number in range(0, 400, 10):
+        waited = 16.0 * (number % 20 == 0 and number > 0)
+        dt = 0.64 + number % 70 / 10_000
+        at += 9 * dt + waited
+        lines += [f"{_stamp(at)} validation loss: 3.0"] if waited else []
+        at += dt
+        lines.append(f"{_stamp(at)} step {number:5d} | loss: 3.100000 | dt: {1000 * (dt + waited):.2f}ms")
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    subject = read_run(path)
+    (row,) = (row for row in answer(make_report(subject))["time"] if row["kind"] == "train")
+    assert row["duration_error_s"] < 0.02 * row["duration_s"]
+    step = training_time(subject).step
+    assert step is not None
+    assert step.seconds == pytest.approx(0.643, abs=step.error_s)
+    assert 0.0005 < step.error_s < 0.005
 
 
 def _stamp(at: float) -> str:

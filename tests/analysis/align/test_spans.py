@@ -220,6 +220,24 @@ def test_long_step_time_after_an_evaluation_is_divided_between_both(tmp_path: Pa
     assert totals["train"] == pytest.approx(100)
 
 
+@pytest.mark.parametrize("stride", [1, 10])
+def test_evaluation_of_a_fifth_of_a_step_is_taken_out_of_it(stride: int, tmp_path: Path) -> None:
+    """Steps scatter by 1 %, so that 20 % more behind each evaluation is no scatter."""
+    lines, evaluated_s, even = [], 0.6, (2970, 3030, 2985, 3015, 3000)
+    for number in range(0, 400, stride):
+        behind = number and number % 50 == 0
+        lines += [f"step {number}: train loss 3.1, val loss 3.2"] if behind else []
+        dt_ms = even[number // stride % 5] + 1000 * evaluated_s * bool(behind)
+        lines.append(f"iter {number}: loss 3.1000, time {dt_ms:.2f}ms, mfu 41.00%")
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    seconds = dict.fromkeys(("train", "eval"), 0.0)
+    for kind, begin, end in kinds_and_seconds(cut_spans(read_run(path))):
+        seconds[kind] = seconds.get(kind, 0.0) + end - begin
+    assert seconds["eval"] == pytest.approx(7 * evaluated_s, abs=0.4)
+    assert seconds["train"] == pytest.approx(3.0 * (400 - stride + 1), rel=0.005)
+
+
 def test_whole_second_stamps_do_not_lengthen_the_steps_before_an_evaluation(tmp_path: Path) -> None:
     """Ten steps take 6.57 s: most stamps are 7 s apart, and their median would add half a second to each."""
     lines, second = [], 100.3
