@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from gputel.telemetry import source
 from gputel.telemetry.own_files import is_foreign
+from gputel.telemetry.secrets import mask
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
@@ -61,7 +62,7 @@ def pieces(runs: Mapping[str, RunData]) -> list[str]:
         return []
     lines = [line for name in _files(saved.values()) for line in _file_pieces(name, saved)]
     more = [f"... {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
-    return [*lines[:MOST_LINES], *more]
+    return [*map(mask, lines[:MOST_LINES]), *more]
 
 
 def _file_pieces(name: str, saved: Mapping[str, SavedSource]) -> Iterator[str]:

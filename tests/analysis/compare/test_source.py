@@ -89,3 +89,14 @@ def test_link_out_of_the_run_folder_is_not_read(runs: dict[str, RunData], tmp_pa
     saved.unlink()
     saved.symlink_to(tmp_path / "secret")
     assert not [line for line in source.pieces(runs) if "hunter2" in line]
+
+
+def test_key_in_a_source_that_another_program_saved_is_masked(
+    runs: dict[str, RunData], tmp_path: Path
+) -> None:
+    (tmp_path / "a" / "source" / "diff.patch").write_text(
+        DIFF.format(at=8, value='"sk-proj-abcdefghijklmnopqrstuvwxyz0123"')
+    )
+    lines = source.pieces(runs)
+    assert [line for line in lines if "+c = " in line]
+    assert not [line for line in lines if "abcdefghijkl" in line]
