@@ -1,8 +1,9 @@
 """Who holds up a training? Hangs are planted in ranks that train with gloo, and each verdict is checked.
 
-    python benchmarks/why.py [--seed N] [--each N] [--worlds 2,3,4]
+    python benchmarks/why.py [--seed N] [--each N] [--worlds 2,3,4] [--kinds lock,loop,...]
 
-Writes benchmarks/results/why.md. The kind, the number of ranks and the rank are drawn from the seed.
+Writes benchmarks/results/why.md. The kind, the number of ranks and the rank are drawn from the seed. What was
+judged is kept in build/, a line a training: the same command again goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from gputel.telemetry.inside import ask, environment
 HERE = Path(__file__).resolve().parent
 PLANTS = HERE / "plants" / "hangs.py"
 RESULT = HERE / "results" / "why.md"
+KEPT = HERE.parent / "build" / "why"
 KINDS = ("lock", "loop", "import", "dataset", "worker", "collective", "stop", "gil")
 HEALTHY = "healthy"
 """A rank that evaluates and saves while the others wait: any verdict is wrong."""
@@ -49,10 +51,10 @@ class Plant:
 
 @dataclass(frozen=True)
 class Judged:
-    """A plant and what was said of it; `right` is None where that cannot be asked."""
+    """A plant and what was said of it: a sentence, or None. `line_right` is None where no line can be named."""
 
     plant: Plant
-    verdict: HangVerdict | None
+    said: str | None
     rank_right: bool
     line_right: bool | None
 
@@ -130,22 +132,23 @@ class Server:
 
 def held_against(plant: Plant, verdict: HangVerdict | None) -> Judged:
     """Two ranks in different collectives cannot be told apart: then both must be named."""
+    said = verdict.sentence if verdict else None
     if plant.kind == HEALTHY:
-        return Judged(plant, verdict, verdict is None, None)
+        return Judged(plant, said, verdict is None, None)
     if verdict is None:
         return Judged(plant, None, False, None if plant.kind == "stop" else False)
     place = verdict.place
     if plant.kind == "collective" and plant.world == 2:
         named = verdict.kind == "mismatched" and "all_gather" in verdict.sentence
         shown = any(f":{line} " in each for each in verdict.evidence for line in lines("collective"))
-        return Judged(plant, verdict, named, shown)
+        return Judged(plant, said, named, shown)
     if plant.kind == "stop":
-        return Judged(plant, verdict, verdict.rank == plant.rank, None)
+        return Judged(plant, said, verdict.rank == plant.rank, None)
     if plant.kind == "import":
         right = place is not None and (Path(place.file).name, place.line) == ("endless.py", 3)
     else:
         right = place is not None and Path(place.file) == PLANTS and place.line in lines(plant.kind)
-    return Judged(plant, verdict, verdict.rank == plant.rank, right)
+    return Judged(plant, said, verdict.rank == plant.rank, right)
 
 
 def free_port() -> int:
@@ -174,10 +177,26 @@ def table(results: Sequence[Judged]) -> list[str]:
         of_kind = [each for each in results if each.plant.kind == kind]
         asked = [each for each in of_kind if each.line_right is not None]
         line = f"{sum(bool(each.line_right) for each in asked)} of {len(asked)}" if asked else "none to name"
-        silent = sum(each.verdict is None for each in of_kind)
+        silent = sum(each.said is None for each in of_kind)
         ranks = sum(each.rank_right for each in of_kind)
         rows.append(f"| {kind} | {len(of_kind)} | {ranks} | {line} | {silent} |")
     return rows
+
+
+def keep(file: Path, seconds: float, judged: Judged) -> None:
+    """Appends what was judged, and how long it took."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as kept_file:
+        kept_file.write(json.dumps({"seconds": seconds, **asdict(judged)}) + "\n")
+
+
+def kept(file: Path, planted: Sequence[Plant]) -> list[tuple[float, Judged]]:
+    """What was judged before the script was stopped, of the same plants in the same order."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    found = [(row.pop("seconds"), Judged(**{**row, "plant": Plant(**row["plant"])})) for row in rows]
+    if [judged.plant for _, judged in found] != list(planted[: len(found)]):
+        raise RuntimeError(f"{file} is of other plants; remove it")
+    return found
 
 
 def main() -> None:
@@ -188,17 +207,20 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join((*KINDS, HEALTHY)))
     asked = parser.parse_args()
     worlds = [int(world) for world in asked.worlds.split(",")]
-    results = []
-    began = time.monotonic()
+    planted = plants(asked.seed, asked.each, worlds, asked.kinds.split(","))
+    file = KEPT / f"{asked.seed}-{asked.each}-{asked.worlds}-{asked.kinds}.jsonl"
+    results = kept(file, planted)
     with server() as started:
-        for plant in plants(asked.seed, asked.each, worlds, asked.kinds.split(",")):
-            results.append(started.judge(plant))
-            said = results[-1].verdict.sentence if results[-1].verdict else "no verdict"
-            print(f"{plant}: {results[-1].rank_right} {results[-1].line_right}: {said}", flush=True)
-    rows = table(results)
+        for plant in planted[len(results) :]:
+            began = time.monotonic()
+            judged = started.judge(plant)
+            results.append((time.monotonic() - began, judged))
+            keep(file, *results[-1])
+            print(f"{plant}: {judged.rank_right} {judged.line_right}: {judged.said}", flush=True)
+    rows = table([judged for _, judged in results])
     print("\n".join(rows))
     head = f"{date.today()}, seed {asked.seed}, {asked.worlds} ranks with gloo, {os.cpu_count()} cores shared"
-    took = f"{time.monotonic() - began:,.0f} s"
+    took = f"{sum(seconds for seconds, _ in results):,.0f} s"
     text = ["# Who holds up a training that hangs", "", f"{head}; took {took}.", "", *rows, ""]
     RESULT.write_text("\n".join(text))
 

@@ -133,7 +133,7 @@ class RowWriter(object):
             if os.write(self._file, line) < len(line):
                 raise OSError("no space left in memory")
         except Exception as error:
-            self._file = None
+            self._pid, self._file = os.getpid(), None
             self._note("nothing is kept any more: %s" % error)
 
     def _open(self) -> None:
@@ -141,8 +141,7 @@ class RowWriter(object):
         import json
 
         self._encode = json.JSONEncoder(default=str).encode
-        self._pid, self._file = os.getpid(), None
-        path = os.path.join(self._folder, "%d-%d.jsonl" % (self._pid, _start_ticks()))
+        path = os.path.join(self._folder, "%d-%d.jsonl" % (os.getpid(), _start_ticks()))
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             low, file = file, fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, HIGH)
@@ -151,6 +150,7 @@ class RowWriter(object):
             pass
         status = os.fstat(file)
         self._file, self._identity = file, (status.st_dev, status.st_ino)
+        self._pid = os.getpid()  # last: another thread opens the file, too, until it can be used
         self.write("open", pid=self._pid, rank=_rank())
 
     def _note(self, words: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -26,3 +27,13 @@ def test_planted_hang_is_named(server: why.Server, plant: why.Plant) -> None:
     judged = server.judge(plant)
     assert judged.rank_right, judged
     assert judged.line_right is not False, judged
+
+
+def test_what_was_judged_is_kept_for_the_next_start(tmp_path: Path) -> None:
+    planted = why.plants(19, 1, (2,), ("lock", why.HEALTHY))
+    judged = [why.Judged(planted[0], "rank 1 stands", True, True), why.Judged(planted[1], None, True, None)]
+    for each in judged:
+        why.keep(tmp_path / "kept" / "19.jsonl", 1.5, each)
+    assert why.kept(tmp_path / "kept" / "19.jsonl", planted) == [(1.5, each) for each in judged]
+    with pytest.raises(RuntimeError, match="of other plants"):
+        why.kept(tmp_path / "kept" / "19.jsonl", planted[::-1])
