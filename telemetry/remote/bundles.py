@@ -3,7 +3,7 @@
     u32 length of the head | head: JSON | zstd: the pieces, one after the other
 
 The head has `pieces`, a list of [file, offset, length]; `ends`, where each growing file ends with this bundle; and
-`sent`, by the sender's wall and monotonic clock. Pieces are joined by offset, so one that comes twice does no harm.
+`sent`, a moment of the sender's. Pieces are joined by offset, so one that comes twice does no harm.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def encode(pieces: Sequence[GrownPiece], ends: Mapping[str, int], sent: Stamp) -
     head = {
         "pieces": [[piece.file, piece.offset, len(piece.content)] for piece in pieces],
         "ends": dict(ends),
-        "sent": {"wall_ns": sent.wall, "monotonic_ns": sent.monotonic},
+        "sent": sent.as_json(),
     }
     text = json.dumps(head, separators=(",", ":")).encode()
     body: bytes = _zstd().compress(b"".join(piece.content for piece in pieces))
