@@ -6,34 +6,29 @@ them out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from gputel.analysis import report as reports
 from gputel.analysis import text
 from gputel.analysis.align.errors import whole_energy_error
-from gputel.analysis.align.join import WHOLE
 from gputel.analysis.document import Conversion, Document, FactList, Section, Table, rows
 from gputel.analysis.documents import parse
 from gputel.analysis.documents.headline import (
     energy_of,
     headline,
-    j_per_token,
     over_measured,
-    step_ms,
-    tok_per_sec,
 )
 from gputel.analysis.documents.machine import machine_facts
 from gputel.analysis.documents.panels import gpus
 from gputel.analysis.documents.panels.over_time import machine_section, telemetry_sections
 from gputel.analysis.documents.record import SENSORS, TOO_FEW, sensor_refresh
+from gputel.analysis.documents.report_tables import GPUS, MEASURED, MEMORY, TIME, TRAINING, measured_table
 from gputel.analysis.report.checkup import counted
 from gputel.analysis.report.doubts import from_to
 from gputel.analysis.report.verdicts import MFU_QUESTION
 from gputel.analysis.runs.facts import distinct_gpus
-from gputel.analysis.runs.sensors import FEW_REFRESHES
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import iso
 
@@ -41,26 +36,9 @@ if TYPE_CHECKING:
     from gputel.analysis.report import Report
     from gputel.analysis.runs.facts import Fact, Facts
 
-Row: TypeAlias = Mapping[str, Any]
-Column: TypeAlias = tuple[str, Callable[[Row], str | None]]  # heading, and how its cell is made of a row
-
-PHASES = {
-    "start": "start",
-    "train": "training",
-    "eval": "evaluation",
-    "checkpoint": "checkpoints",
-    "idle": "idle",
-}
 QUESTIONS = {MFU_QUESTION: "MFU"}  # as people write them
 MOST_EVENTS = 500
 MOST_SPANS = 20
-COUNTER_NOTE = "counter vs integral: integrated power against the driver's energy counter"
-
-
-def phase_name(row: Row) -> str:
-    """`training`, or `training and evaluation` where nothing separates the two."""
-    contained = row.get("contains")
-    return " and ".join(PHASES[kind] for kind in (row["kind"], contained) if kind)
 
 
 def report_document(
@@ -203,13 +181,13 @@ def _time(report: Report) -> Table:
     error = whole_energy_error(report.totals, report.placed)
     whole += [text.energy(sum(energies), error) + over_measured(report)] if energies else []
     name = "Time and energy" if energies else "Time"
-    return _table(f"{name} by phase: {', '.join(whole)}", totals, TIME)
+    return measured_table(f"{name} by phase: {', '.join(whole)}", totals, TIME)
 
 
 def _training(report: Report) -> Table:
     phases = list(rows(report.phases))
     resumed = any(row["attempts"] > 1 for row in phases)
-    return _table(
+    return measured_table(
         "Training by phase", phases, [column for column in TRAINING if resumed or column[0] != "attempts"]
     )
 
@@ -231,7 +209,7 @@ def _timings(report: Report) -> Table:
 def _gpus(report: Report) -> Table:
     table = list(rows(report.gpus))
     over = "the training" if report.phases.height else text.duration(table[0]["duration_s"]) if table else ""
-    return _table(f"GPUs over {over}", table, GPUS)
+    return measured_table(f"GPUs over {over}", table, GPUS)
 
 
 def _sensors(report: Report) -> tuple[FactList, Table]:
@@ -257,8 +235,8 @@ def _refresh_hz(hz: float | None) -> str:
 def _details(report: Report) -> tuple[Table, Table]:
     by_phase, by_gpu = list(rows(report.totals)), list(rows(report.gpus))
     return (
-        _table("Measurements by phase", by_phase, [TIME[0], *MEASURED], folded=True),
-        _table("Measurements by GPU", by_gpu, [GPUS[0], *MEASURED, *MEMORY], folded=True),
+        measured_table("Measurements by phase", by_phase, [TIME[0], *MEASURED], folded=True),
+        measured_table("Measurements by GPU", by_gpu, [GPUS[0], *MEASURED, *MEMORY], folded=True),
     )
 
 
@@ -294,116 +272,3 @@ def _next(report: Report) -> str:
     if log.records.is_empty():
         return f"gputel info {name}" if recording else f"gputel parse {name}"
     return f"gputel compare {name} OTHER, gputel report {name} --json"
-
-
-def _table(title: str, cells: Sequence[Row], columns: Sequence[Column], *, folded: bool = False) -> Table:
-    """A table without the columns in which nothing was measured; without rows if only its first column is left."""
-    written = [(heading, [cell(row) for row in cells]) for heading, cell in columns]
-    filled = [(heading, column) for heading, column in written if any(value is not None for value in column)]
-    headings = [heading for heading, _ in filled]
-    lines = list(zip(*(column for _, column in filled), strict=True)) if len(filled) > 1 else []
-    return Table(title, headings, lines, COUNTER_NOTE if ENERGY[-1][0] in headings else "", folded)
-
-
-def _written(name: str, write: Callable[[Any], str]) -> Callable[[Row], str | None]:
-    """The cell of a figure; None where the table lacks it or it was not measured."""
-
-    def cell(row: Row) -> str | None:
-        value = row.get(name)
-        return None if value is None else write(value)
-
-    return cell
-
-
-def _rounded(name: str, unit: str) -> Callable[[Row], str | None]:
-    return _written(name, lambda value: f"{text.number(value, 0)} {unit}")
-
-
-def _utilization(row: Row) -> str | None:
-    util = row.get("util")
-    return None if util is None else text.percent(util, row.get("util_error"))
-
-
-def _share(name: str) -> Callable[[Row], str | None]:
-    return _written(name, lambda value: f"{100 * value:.1f} %")
-
-
-def _gpu_name(row: Row) -> str:
-    return str(row["gpu"]) if row.get("node") is None else f"{row['node']}/{row['gpu']}"
-
-
-def _counter_vs_integral(row: Row) -> str | None:
-    """None over few refreshes, when either energy may be wrong by one refresh at both ends."""
-    difference = row.get("energy_difference")
-    if difference is None or (row.get("refreshes") or 0) < FEW_REFRESHES:
-        return None
-    return f"{100 * difference:+.1f} %"
-
-
-def _not_all_measured(row: Row) -> str | None:
-    """The share of the time, over all GPUs, with readings; None if all of it has."""
-    share = row.get("measured")
-    return None if share is None or share >= WHOLE else f"{100 * share:.0f} %"
-
-
-def _best_energy(row: Row) -> str | None:
-    energy = energy_of(row)
-    return None if energy is None else text.energy(energy, row.get("energy_error_j"))
-
-
-def _joules_of_step(row: Row) -> str | None:
-    joules = row["j_per_step"]
-    return None if joules is None else text.with_error(joules, row["j_per_step_error"], 1)
-
-
-def _mean_power(row: Row) -> str | None:
-    power = row.get("power_mean_w")
-    return None if power is None else text.with_error(power, row.get("power_error_w"), 0, "W")
-
-
-POWER: tuple[Column, ...] = (
-    ("mean\npower", _mean_power),
-    ("peak\npower", _rounded("power_peak_w", "W")),
-)
-ENERGY: tuple[Column, ...] = (
-    ("energy,\ncounter", _written("energy_counter_j", text.energy)),
-    ("energy,\nintegral", _written("energy_j", text.energy)),
-    ("counter vs\nintegral", _counter_vs_integral),
-)
-TEMPERATURE: Column = ("peak\ntemp.", _rounded("temp_peak_c", "°C"))
-UTILIZATION: Column = ("utilization", _utilization)
-MEMORY: tuple[Column, ...] = (
-    ("peak\nmemory", _written("mem_peak_mib", text.mebibytes)),
-    ("tensor cores\nactive", _written("tensor_active", lambda share: f"{share:.1f} %")),
-    ("DRAM\nactive", _written("dram_active", lambda share: f"{share:.1f} %")),
-)
-MEASURED_SHARE: Column = ("measured", _not_all_measured)
-TIME: tuple[Column, ...] = (
-    ("phase", phase_name),
-    ("time", lambda row: text.duration(row["duration_s"], error=row["duration_error_s"])),
-    ("time\nshare", _share("share")),
-    ("energy", _best_energy),
-    ("energy\nshare", _share("energy_share")),
-    POWER[0],
-    UTILIZATION,
-    MEASURED_SHARE,
-)
-TRAINING: tuple[Column, ...] = (
-    ("phase", lambda row: str(row["phase"])),
-    ("steps", _written("steps", text.step)),
-    ("attempts", _written("attempts", text.step)),
-    ("ms/step", step_ms),
-    ("tok/s,\nwall clock", tok_per_sec),
-    ("tok/s,\nlogged", _written("tok_per_sec_printed", lambda rate: text.number(rate, 0))),
-    ("J/step", _joules_of_step),
-    ("J/token", j_per_token),
-)
-GPUS: tuple[Column, ...] = (("GPU", _gpu_name), *POWER, *ENERGY, TEMPERATURE, MEMORY[0], MEASURED_SHARE)
-MEASURED: tuple[Column, ...] = (
-    *POWER,
-    *ENERGY,
-    UTILIZATION,
-    TEMPERATURE,
-    ("SM clock", _rounded("sm_mhz", "MHz")),
-    ("throttled", _written("throttled_s", text.duration)),
-)

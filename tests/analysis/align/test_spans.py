@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gputel.analysis.align import cut_spans, join, measured
 from gputel.analysis.align.marks import LogMark
 from gputel.analysis.align.spans import of_marks
-from gputel.analysis.documents.report import phase_name
+from gputel.analysis.documents.report_tables import phase_name
 from gputel.analysis.runs import RunData, read_run
 from tests.recordings.printed import SECOND, kinds_and_seconds, saved, step, validation
 
