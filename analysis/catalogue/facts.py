@@ -274,7 +274,7 @@ def row(facts: Mapping[str, Any], settings: Mapping[str, Any], metrics: Mapping[
     """A row in which every cell has its type; what has another, or no database can hold, is null."""
     typed = {name: cell(facts.get(name)) for name, cell in CELLS.items()}
     figures = {
-        _text(name): {key: _number(figure) for key in FIGURES if (figure := each.get(key)) is not None}
+        _text(name): {key: _sql_number(figure) for key in FIGURES if (figure := each.get(key)) is not None}
         for name, each in metrics.items()
     }
     return CatalogueRow(typed, dict(_usable(settings.items())), figures)
@@ -284,12 +284,12 @@ def _words(value: Any) -> str | None:
     return None if value is None else _text(str(value))
 
 
-def _whole(value: Any) -> int | None:
+def _sql_whole(value: Any) -> int | None:
     is_number = isinstance(value, (int, float))
     return int(value) if is_number and -LARGEST <= value < LARGEST else None
 
 
-def _number(value: Any) -> float | None:
+def _sql_number(value: Any) -> float | None:
     is_number = isinstance(value, (int, float))
     return float(value) if is_number and abs(value) <= sys.float_info.max else None
 
@@ -297,8 +297,8 @@ def _number(value: Any) -> float | None:
 OF_KIND: Mapping[str, Callable[[Any], Any]] = {
     "text": _words,
     "time": _words,
-    "whole": _whole,
-    "number": _number,
+    "whole": _sql_whole,
+    "number": _sql_number,
 }
 CELLS = {name: OF_KIND[kind] for name, kind in FACTS.items()}
 

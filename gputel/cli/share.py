@@ -85,7 +85,7 @@ def _page(word: str) -> tuple[str, bytes]:
             raise GputelError(word, "no such page", "name a page that gputel wrote, or a run")
         content = path.read_bytes()
         if not html.is_ours(content):
-            raise GputelError(word, "was not written by gputel", "name a page of 'gputel report --html'")
+            raise GputelError(word, "is not a page of gputel", "name one of 'gputel report --html'")
         return path.name, content
     subject = sources.one_subject(word)
     return f"{file_name(subject.name)}.html", html.html(report_document(make_report(subject)))

@@ -27,7 +27,7 @@ def command(run: str, address: str) -> None:
     """Send a run to object storage, from where every command reads it.
 
     RUN is a run folder, or `latest`. ADDRESS is s3://, gs:// or az://; with a slash at its end the run keeps its
-    name below it. What is there already is not sent again, so a run that goes on can be sent as often as you like.
+    name below it. What storage holds is not sent again, so a run that goes on can be sent as often as you like.
     """
     from gputel.analysis import progress, text
     from gputel.cli import show, sources

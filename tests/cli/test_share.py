@@ -79,4 +79,4 @@ def test_other_places_are_wrong_usage(log: Path, to: str) -> None:
 
 def test_page_of_another_program_is_refused(log: Path) -> None:
     (log.parent / "own.html").write_text("<html>mine</html>")
-    assert "was not written by gputel" in share("own.html", code=1).stderr
+    assert "is not a page of gputel" in share("own.html", code=1).stderr

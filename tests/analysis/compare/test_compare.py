@@ -480,7 +480,7 @@ def test_runs_of_one_name_are_distinguished_by_their_folders(tmp_path: Path) -> 
         ({"by": "time"}, "--by time: a: it has no timestamps, no total time and no step times"),
         ({"by": "cost"}, "--by cost: no price was given; add --price 4 for a GPU hour, or --kwh 0.3"),
         ({"by": "cost", "price": 4.0}, "--by cost: a: it has no timestamps"),
-        ({"by": "love"}, "by='love': is no axis; one of step, tokens, time, flops, energy, cost"),
+        ({"by": "love"}, "by='love': is not an axis; one of step, tokens, time, flops, energy, cost"),
         ({"metric": "beauty"}, "--metric beauty: no run has it; they have loss"),
     ],
 )
