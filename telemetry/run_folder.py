@@ -29,6 +29,7 @@ from gputel.telemetry.file_names import file_name
 from gputel.telemetry.host.columns import TABLES
 from gputel.telemetry.own_files import FOREIGN, UNFOLLOWED, is_foreign, is_inside, read_small
 from gputel.telemetry.reserve import NO_ROOM, Reserve
+from gputel.telemetry.secrets import mask_argv, mask_value
 from gputel.telemetry.whole_files import draft, write_whole
 
 SCHEMA = 1
@@ -241,7 +242,16 @@ def readable_facts(segment: Path, *, warn: bool = True) -> dict[str, Any]:
     wrong = fact_types.wrong_keys(facts)
     if wrong and warn:
         warnings.warn(DamagedFile(path, ", ".join(wrong), WRONG_TYPES), stacklevel=2)
-    return {key: value for key, value in facts.items() if key not in wrong}
+    return _masked({key: value for key, value in facts.items() if key not in wrong})
+
+
+def _masked(facts: dict[str, Any]) -> dict[str, Any]:
+    """Masks what a recorder of ours would not have written: another program may have made the folder."""
+    masked = {**facts, "argv": mask_argv(facts["argv"])} if facts.get("argv") else facts
+    for key in ("env", "tags"):
+        if facts.get(key):
+            masked = {**masked, key: {name: mask_value(name, value) for name, value in facts[key].items()}}
+    return masked
 
 
 def wall_ns(facts: Mapping[str, object], name: str) -> int | None:

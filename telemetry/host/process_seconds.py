@@ -14,6 +14,7 @@ from gputel.telemetry.errors import DamagedFile, reason
 from gputel.telemetry.host.gpu_users import OTHER, UNSEEN
 from gputel.telemetry.host.process_names import NAMES
 from gputel.telemetry.own_files import is_foreign, read_small
+from gputel.telemetry.secrets import mask
 from gputel.telemetry.store.tiers import PROCESS
 
 LABELS: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -69,14 +70,15 @@ def known_names(folder: Path) -> ProcessLabels:
     by_pid: dict[int, dict[str, Any]] = {}
     for line in _lines(folder):
         process, channel, name = line.get(PROCESS), line.get("wait_channel"), line.get("name")
-        if isinstance(channel, int) and isinstance(name, str):
+        name = mask(name) if isinstance(name, str) else None
+        if isinstance(channel, int) and name is not None:
             channels[channel] = name
-        if (gpu := _whole(line, "gpu")) is not None and isinstance(name, str):
+        if (gpu := _whole(line, "gpu")) is not None and name is not None:
             gpus[gpu] = name
         if isinstance(process, str) and line.get("role") in (OTHER, UNSEEN):
             names[process] = {**dict.fromkeys(LABELS), PROCESS: process, "role": line["role"]}
-            names[process]["name"] = name if isinstance(name, str) else None
-        elif isinstance(process, str) and isinstance(name, str):
+            names[process]["name"] = name
+        elif isinstance(process, str) and name is not None:
             pid, rank, parent = process.partition(".")[0], _whole(line, "rank"), _whole(line, "parent")
             above = by_pid.get(parent) if parent is not None else None
             labels = {

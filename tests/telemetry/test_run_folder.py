@@ -245,3 +245,16 @@ def test_sampling_without_a_number_of_hz_or_a_table_of_statistics_is_left_out(
     facts, lines = readable(tmp_path)
     assert facts == {"schema": 1}
     assert len(lines) == 1
+
+
+def test_secrets_that_another_program_recorded_are_masked_for_every_reader(tmp_path: Path) -> None:
+    key = "sk-live-51H8xYzAbCdEfGhIjKlMn"
+    facts = {
+        "argv": ["train.py", "--api-key", key],
+        "env": {"WANDB_API_KEY": key},
+        "tags": {"pw": key, "lr": "1"},
+    }
+    segment = run_folder.create(tmp_path / "run", facts).path
+    read = run_folder.readable_facts(segment)
+    assert (read["argv"], read["env"]) == (["train.py", "--api-key", "***"], {"WANDB_API_KEY": "***"})
+    assert read["tags"] == {"pw": "***", "lr": "1"}
