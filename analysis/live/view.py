@@ -73,15 +73,15 @@ class GpuUserView:
     role: str | None
     memory_mib: float | None
     share: float | None
-    """Of the time, in %."""
+    """Of the time of one GPU, in %: 200 of two."""
 
     @property
     def words(self) -> str:
-        """As in `GPU 0 python (rank 0) 4.0 GiB 95 %`."""
+        """As in `GPU 0 python (rank 0) 4.0 GiB 95 %`; several GPUs have a mean share, and their memory together."""
         known = "" if self.role is None else f" ({self.role}{'' if self.rank is None else f' {self.rank}'})"
         figures = [
             *([] if self.memory_mib is None else [text.mebibytes(self.memory_mib)]),
-            *([] if self.share is None else [f"{self.share:.0f} %"]),
+            *([] if self.share is None else [f"{self.share / (1 + self.gpus.count(',')):.0f} %"]),
         ]
         return " ".join([f"GPU {self.gpus} {self.name}{known}", *figures])
 

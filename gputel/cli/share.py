@@ -31,7 +31,7 @@ def _expires(text: str) -> float:
 @click.option("--dry-run", is_flag=True, help="Only say what would go where.")
 @progress_line.shown()
 def command(run: str, to: str | None, expires: float, dry_run: bool) -> None:
-    """Send a run's page, or a page that was written before, to an object store.
+    """Send a run's page, or a page that was written before, to object storage.
 
     Secrets are masked once more, and homes of users become ~. Nothing but the page goes. Without --to, says how to
     copy it.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputel.analysis.live.view import RunCost
+from gputel.analysis.live.view import GpuUserView, RunCost
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,8 @@ from gputel.analysis.live.view import RunCost
 )
 def test_cost_is_over_budget_now_or_at_the_end(cost: RunCost, is_over: bool) -> None:
     assert cost.is_over is is_over
+
+
+def test_share_of_a_process_on_two_gpus_is_of_one_of_them() -> None:
+    words = GpuUserView("0,1", "python", None, None, memory_mib=2 * 4096.0, share=190.0).words
+    assert words == "GPU 0,1 python 8.0 GiB 95 %"
