@@ -168,15 +168,14 @@ def _evidence(facts: dict[str, Any]) -> list[str]:
             f"the checkpoint of that step was overwritten at step {saved['step']:,}: {saved['path']}"
         )
     elif saved:
-        side = "before" if saved["step"] < facts["best_step"] else "after"
         evidence.append(
-            f"no checkpoint of that step was printed; the nearest {side} it is of step {saved['step']:,}: "
+            f"no checkpoint of that step was printed; the nearest before it is of step {saved['step']:,}: "
             f"{saved['path']}"
         )
+    elif facts["saves"]:
+        evidence.append("no checkpoint with a path was printed up to that step")
     else:
-        evidence.append(
-            "no checkpoint with a path was printed" if facts["saves"] else "no checkpoint was printed"
-        )
+        evidence.append("no checkpoint was printed")
     return evidence
 
 
@@ -185,7 +184,7 @@ def _above(gap: float) -> str:
 
 
 def _checkpoint(log: Log, best: int) -> dict[str, Any] | None:
-    """Returns the checkpoint of the best step, else the last one before it, else the first after it.
+    """Returns the checkpoint of the best step, else the last one before it; a later one is of other weights.
 
     A path that several steps were saved to holds the last of them.
     """
@@ -193,10 +192,10 @@ def _checkpoint(log: Log, best: int) -> dict[str, Any] | None:
     named = [(saved_path(text), step) for text, step in saved.select("text", "step").iter_rows()]
     kept = {path: int(step) for path, step in named if path}
     kept = {path: step for path, step in kept.items() if has_weights(path)} or kept
-    if not kept:
+    there = [(step, path) for path, step in kept.items() if step <= best + SAME]
+    lost = [(kept[path], path) for path, step in named if path in kept and abs(step - best) <= SAME]
+    if not (there or lost):
         return None
-    path, step = min(kept.items(), key=lambda file: (file[1] > best + SAME, abs(file[1] - best)))
-    overwritten = abs(step - best) > SAME and any(
-        where == path and abs(of_step - best) <= SAME for where, of_step in named
-    )
+    step, path = max(there) if there else lost[-1]
+    overwritten = abs(step - best) > SAME and (step, path) in lost
     return {"step": step, "path": path, "overwritten": overwritten}

@@ -78,6 +78,13 @@ def test_checkpoint_before_the_best_step_is_preferred_to_a_nearer_one_after_it(s
     assert found.facts["checkpoint"]["path"] == "out/model_000200.pt"
 
 
+def test_checkpoint_after_the_best_step_is_not_offered_for_it(subject: Make) -> None:
+    lines = [line for line in training(1000, falling, turning) if not re.search("_000[1-4]00", line)]
+    found = judged(subject(lines))
+    assert found.facts["checkpoint"] is None
+    assert "no checkpoint with a path was printed up to that step" in found.evidence
+
+
 def test_checkpoint_that_a_later_step_overwrote_is_said_to_be_overwritten(subject: Make) -> None:
     lines = [re.sub(r"out/model_\d+.pt", "out-owt", line) for line in training(1000, falling, turning)]
     found = judged(subject(lines))
