@@ -32,7 +32,7 @@ def option(default: Any, kind: Any, about: str) -> Any:
     return field(default=default, metadata={"kind": kind, "about": about})
 
 
-def choice(*words: str) -> click.Choice[str]:
+def choice(*words: str) -> "click.Choice[str]":
     return click.Choice(words)
 
 

@@ -109,10 +109,14 @@ def open_follower(
     from gputel.analysis.live.follower import Follower
     from gputel.analysis.logs import files
     from gputel.cli import sources
+    from gputel.telemetry.remote import storage
 
     if not paths and not froms:
         hint = "name a log, a run folder, or --from RANK=COMMAND"
         raise GputelError("gputel tail", "nothing to follow", hint, exit_code=2)
+    if address := next(filter(storage.is_address, paths), None):
+        hint = f"gputel report {address} shows what is there"
+        raise GputelError(address, "object storage is not followed", hint, exit_code=2)
     paths = sources.in_natural_order(paths)
     words = [str(sources.latest()) if word == "latest" else word for word in paths]
     ranks = [split_command(text) for text in froms]
