@@ -113,7 +113,7 @@ def _note(changes: Changes) -> None:
     for fault in changes.faults:
         show.note(f"left out: {fault}")
     if changes.away:
-        show.note(f"{changes.away:,} runs lie in places that are away now; see the fact 'away'")
+        show.note(f"{changes.away:,} runs are in folders that cannot be found now; see the fact 'away'")
 
 
 def _write(found: RunRows, flags: dict[str, bool], out: Path, *, force: bool) -> None:

@@ -274,7 +274,7 @@ def _serve_page(asked: Mapping[str, Any]) -> int:
             show.say(page.link)
             show.note("open it in a browser; Ctrl-C stops the page, the runs go on")
             if tunnel := page.access.tunnel(os.environ):
-                show.note(f"from the machine that you sit at: {tunnel}")
+                show.note(f"on your own machine: {tunnel}")
             for turn in session.turns(lambda: bool(received)):
                 notes.show(follower)
                 page.show(session.views)

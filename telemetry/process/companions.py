@@ -55,7 +55,7 @@ class Companions:
                 self._start(order)
             else:
                 name = signal.Signals(number).name
-                self._say(f"what guards and watches the command was ended by {name} once more, and stays so")
+                self._say(f"a helper process was killed by {name} again and is not restarted")
         return True
 
     def _start(self, order: Order) -> None:

@@ -23,7 +23,7 @@ except ChildProcessError:
     print(starts, lines)
 assert not companions.reaped(1, 0)
 """
-ONCE_MORE = "what guards and watches the command was ended by SIGKILL once more, and stays so"
+ONCE_MORE = "a helper process was killed by SIGKILL again and is not restarted"
 
 
 @pytest.mark.parametrize(
