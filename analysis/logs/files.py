@@ -10,7 +10,6 @@ import gc
 import io
 import os
 import stat
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from gputel.analysis import progress
 from gputel.analysis.logs import binary, open_files
 from gputel.analysis.logs.binary import GZIP, ZSTD
+from gputel.telemetry import zstandard
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -324,12 +324,9 @@ def _exactly(source: Any, size: int) -> bytes:
 
 
 def _zstd(source: Any) -> Any:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
+    zstd: Any = zstandard.library()
 
-    class Zstd(zstd.ZstdFile):
+    class Zstd(zstd.ZstdFile):  # type: ignore[misc]
         """Raises OSError for damaged data, as gzip does."""
 
         def read(self, size: int | None = -1) -> bytes:

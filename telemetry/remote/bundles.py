@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gputel.telemetry import zstandard
 from gputel.telemetry.clock import Stamp
 from gputel.telemetry.errors import GputelError
 
@@ -41,7 +41,7 @@ def encode(pieces: Sequence[GrownPiece], ends: Mapping[str, int], sent: Stamp) -
         "sent": sent.as_json(),
     }
     text = json.dumps(head, separators=(",", ":")).encode()
-    body: bytes = _zstd().compress(b"".join(piece.content for piece in pieces))
+    body: bytes = zstandard.library().compress(b"".join(piece.content for piece in pieces))
     return LENGTH.pack(len(text)) + text + body
 
 
@@ -63,7 +63,7 @@ def decode(bundle: bytes) -> Iterator[GrownPiece]:
     size = sum(length for _, _, length in listed)
     if size > BODY_BYTES:
         raise _damaged()
-    zstd = _zstd()
+    zstd = zstandard.library()
     try:
         whole = zstd.ZstdDecompressor().decompress(body, max_length=size + 1) if size else b""
     except zstd.ZstdError:
@@ -101,11 +101,3 @@ def _is_count(number: object) -> bool:
 
 def _damaged() -> GputelError:
     return GputelError("bundle", "is damaged")
-
-
-def _zstd() -> Any:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    return zstd
