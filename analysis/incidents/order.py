@@ -6,11 +6,9 @@ It imports nothing heavy: the recorder must stay without threads, or a signal wo
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict, dataclass, field
 
-START = "import sys; del sys.path[0]; from gputel.analysis.incidents.watcher import main; main(sys.argv[1])"
-"""Without the user's folder on the path, where a file may have the name of one of our modules."""
+from gputel.telemetry import own_process
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class WatchOrder:
 
     def as_argv(self) -> list[str]:
         """Arguments that start the watcher."""
-        return [sys.executable, "-c", START, json.dumps(asdict(self))]
+        return own_process.argv("gputel.analysis.incidents.watcher", json.dumps(asdict(self)))
 
 
 def parse_order(text: str) -> WatchOrder:

@@ -6,12 +6,10 @@ It imports nothing heavy: the recorder must stay without threads, or a signal wo
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-START = "import sys; del sys.path[0]; from gputel.analysis.live.guard import main; main(sys.argv[1])"
-"""Without the user's folder on the path, where a file may have the name of one of our modules."""
+from gputel.telemetry import own_process
 
 
 @dataclass(frozen=True)
@@ -33,4 +31,4 @@ class Instructions:
 
     def as_argv(self) -> list[str]:
         """Arguments that start the guard."""
-        return [sys.executable, "-c", START, json.dumps(asdict(self))]
+        return own_process.argv("gputel.analysis.live.guard", json.dumps(asdict(self)))

@@ -19,12 +19,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gputel.telemetry import own_process
+
 if TYPE_CHECKING:
     from gputel.analysis.report.summary import RecordingSummary
     from gputel.telemetry.remote.beside import SyncOrder
 
-START = "import sys; sys.path[:1] = []; from gputel.cli.final_report import main; main(sys.argv[1])"
-"""Without the user's folder on the path, where a file may have the name of one of our modules."""
+START = own_process.code("gputel.cli.final_report")
 MOST_THREADS = 4
 
 

@@ -11,12 +11,11 @@ import contextlib
 import ctypes
 import os
 import select
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gputel.telemetry import events
+from gputel.telemetry import events, own_process
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.inside.environment import ROWS
 from gputel.telemetry.own_files import UNFOLLOWED, is_foreign
@@ -28,8 +27,6 @@ PIECE = 8 << 20
 PAGE = 4096
 ATTEMPTS = 5
 PUNCH_HOLE, KEEP_SIZE = 2, 1
-START = "import sys; del sys.path[0]; from gputel.telemetry.inside.drain import main; main(*sys.argv[1:])"
-"""Without the user's folder on the path, where a file may have the name of one of our modules."""
 
 
 def is_due(folder: Path) -> bool:
@@ -42,7 +39,7 @@ def is_due(folder: Path) -> bool:
 def order(segment: Path, folder: Path) -> Callable[[int], Sequence[str]]:
     """From the command's process id to the arguments that start the process."""
     words = (str(segment.resolve()), str(folder), str(os.getpid()))
-    return lambda command: [sys.executable, "-c", START, *words, str(command)]
+    return lambda command: own_process.argv(__name__, *words, str(command))
 
 
 def drain(segment: Path, folder: Path) -> None:

@@ -16,15 +16,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gputel.telemetry import events, recorder_lock, run_folder
+from gputel.telemetry import events, own_process, recorder_lock, run_folder
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.remote import names
 from gputel.telemetry.remote.courier import Courier, Sent
 from gputel.telemetry.remote.storage import Storage
 
-START = "import sys; del sys.path[0]; from gputel.telemetry.remote.beside import main; main(sys.argv[1])"
-"""Without the user's folder on the path, where a file may have the name of one of our modules."""
 EVENT = "sync"
 EVERY_S = 10.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.2, 30.0  # after a fault, doubled by each
@@ -45,7 +43,7 @@ class SyncOrder:
 
     def start(self, _command: int) -> Sequence[str]:
         """Arguments that start the courier."""
-        return [sys.executable, "-c", START, json.dumps(asdict(self))]
+        return own_process.argv(__name__, json.dumps(asdict(self)))
 
     def courier(self, sent: Sent) -> Courier:
         """A courier that goes on from what is there; it reads the keys of the storage anew."""
