@@ -20,14 +20,17 @@ HTML = "text/html; charset=utf-8"
 KEPT = "the run folder itself: samples, output.log, source/"
 
 
-def _expires(text: str) -> float:
-    return options.duration(text)
-
-
 @click.command("share", cls=Command, examples=EXAMPLES)
 @click.argument("run", metavar="[RUN|PAGE]", default="latest")
 @click.option("--to", metavar="s3://BUCKET/KEY", help="Send the page there, and print a link to it.")
-@click.option("--expires", type=_expires, default="7d", show_default=True, help="How long the link is good.")
+@click.option(
+    "--expires",
+    type=options.duration,
+    default="7d",
+    show_default=True,
+    metavar="7d",
+    help="How long the link is good.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would go where.")
 @progress_line.shown()
 def command(run: str, to: str | None, expires: float, dry_run: bool) -> None:
