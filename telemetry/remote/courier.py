@@ -112,10 +112,8 @@ class Courier:
         self._ends = {file: end for file, end in self._ends.items() if file in files}
         for file in files:
             offset = self._ends.get(file, 0)
-            with (
-                suppress(FileNotFoundError),
-                (self._segment / file).open("rb") as handle,
-            ):  # compacted just now
+            path = self._segment / file
+            with suppress(FileNotFoundError), path.open("rb") as handle:  # it may be compacted at this moment
                 handle.seek(offset)
                 if content := handle.read(PIECE_BYTES):
                     yield GrownPiece(file, offset, content)
