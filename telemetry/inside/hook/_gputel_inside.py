@@ -67,9 +67,12 @@ class Listener:
             before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             try:
                 self._listening = True
-                _thread.start_new_thread(self._listen, ())
+                ready = _thread.allocate_lock()
+                ready.acquire()
+                _thread.start_new_thread(self._listen, (ready,))
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            ready.acquire(True, PATIENCE_S)  # what it opens takes a low number for a moment
         except Exception as error:
             self._listening = False
             self._note(error)
@@ -119,12 +122,14 @@ class Listener:
         finally:
             os.close(pipe)
 
-    def _listen(self) -> None:
+    def _listen(self, ready: _thread.LockType) -> None:
         try:
             self._thread = _thread.get_native_id()
             while True:
                 if not self._is_ours(self._pipe):  # the program has closed it
                     self._open_pipe()
+                if ready.locked():
+                    ready.release()
                 question = os.read(self._pipe, LENGTH)
                 if question[:1] != QUIT:
                     self._answer(question)

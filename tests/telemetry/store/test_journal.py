@@ -236,11 +236,15 @@ print("wrote", writer.bytes_written)
 """
 
 
-def test_full_disk_is_reported_once_and_sealed_blocks_stay_readable(tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_sealed_blocks_stay_readable(tmp_path: Path) -> None:
+    """A block that is small enough may still find room between two pauses."""
     child = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True)
     assert child.stderr == ""
-    said, wrote = (line for line in child.stdout.splitlines() if not line.startswith("gap"))
-    assert said.startswith(f"disk_full telemetry pauses here, {tmp_path}: No space left on device")
+    *troubles, wrote = child.stdout.splitlines()
+    assert troubles
+    for number, line in enumerate(troubles):
+        paused = f"disk_full telemetry pauses here, {tmp_path}: No space left on device"
+        assert line.startswith("gap the disk has room again" if number % 2 else paused)
     size = (tmp_path / "fast-000001.gtb").stat().st_size
     assert wrote == f"wrote {size}"
     assert 15_000 < size <= 20_000
