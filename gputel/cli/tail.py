@@ -81,7 +81,8 @@ GROUPS: Groups = {
 def command(**asked: Any) -> int:
     """Follow runs as they happen.
 
-    PATH is a log, a run folder, a folder in which new ones appear, a glob, `latest`, or `-` for standard input.
+    PATH is a log, a run folder, a folder in which new ones appear, a glob, `latest`, `-` for standard input, or
+    what is being sent to object storage, such as s3://bucket/d16.
     """
     alarms.check(asked)
     _check(asked)
@@ -109,14 +110,10 @@ def open_follower(
     from gputel.analysis.live.follower import Follower
     from gputel.analysis.logs import files
     from gputel.cli import sources
-    from gputel.telemetry.remote import storage
 
     if not paths and not froms:
         hint = "name a log, a run folder, or --from RANK=COMMAND"
         raise GputelError("gputel tail", "nothing to follow", hint, exit_code=2)
-    if address := next(filter(storage.is_address, paths), None):
-        hint = f"gputel report {address} shows what is there"
-        raise GputelError(address, "object storage is not followed", hint, exit_code=2)
     paths = sources.in_natural_order(paths)
     words = [str(sources.latest()) if word == "latest" else word for word in paths]
     ranks = [split_command(text) for text in froms]
@@ -186,13 +183,27 @@ def _session(
     with (
         alarms.notifier(asked, on_trouble) as notifier,
         alarms.exporter(asked["prometheus"]) as exporter,
+        _local(asked["paths"], on_trouble) as paths,
         contextlib.closing(
-            open_follower(
-                asked["paths"], asked["commands"], asked["chosen"], view, fresh=asked["fresh"], piped=piped
-            )
+            open_follower(paths, asked["commands"], asked["chosen"], view, fresh=asked["fresh"], piped=piped)
         ) as follower,
     ):
         yield Session(follower, rules, terms, notifier, exporter)
+
+
+@contextlib.contextmanager
+def _local(words: Sequence[str], on_note: Callable[[str], None]) -> Iterator[list[str]]:
+    """The words; an address, such as `s3://bucket/d16`, is a local copy that is kept up to date meanwhile."""
+    from gputel.telemetry.remote import storage
+
+    with contextlib.ExitStack() as mirrors:
+
+        def local(word: str) -> str:
+            from gputel.analysis.live.mirror import Mirror
+
+            return str(mirrors.enter_context(contextlib.closing(Mirror(word, on_note))).path)
+
+        yield [local(word) if storage.is_address(word) else word for word in words]
 
 
 def _print_lines(asked: Mapping[str, Any]) -> int:

@@ -71,6 +71,14 @@ def gputel(*words: str | Path) -> int:
     return int(ended.value.code or 0)
 
 
+def test_run_that_was_sent_is_shown_by_tail(storage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gputel("sync", RUN, storage) == 0
+    capsys.readouterr()
+    assert gputel("tail", storage, "--json") == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {row["kind"] for row in rows} == {"train", "eval", "event"}
+
+
 def test_run_that_was_sent_is_read_as_the_folder_is(storage: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert gputel("sync", RUN, f"{storage}/") == 0
     sent = capsys.readouterr()

@@ -192,12 +192,3 @@ def test_warning_of_a_damaged_file_goes_to_the_view_and_not_over_it(
         warnings.warn(DamagedFile(Path("a.gtb"), "torn"), stacklevel=1)
     assert [line for line in lines if "a.gtb" in line]
     assert capfd.readouterr().err == ""
-
-
-def test_address_of_object_storage_is_refused_with_what_shows_it() -> None:
-    answer = tail("s3://bucket/runs/d16", "--plain")
-    assert answer.returncode == 2
-    assert answer.stderr == (
-        "error: s3://bucket/runs/d16: object storage is not followed; "
-        "gputel report s3://bucket/runs/d16 shows what is there\n"
-    )
