@@ -11,6 +11,7 @@ from gputel.cli.help import Command
 EXAMPLES = (
     "gputel doctor",
     "gputel doctor --simulate 2xH100",
+    "gputel doctor --sync s3://bucket/runs/",
 )
 
 
@@ -19,9 +20,10 @@ EXAMPLES = (
 @click.option(
     "--out", default="runs", metavar="DIR", help="Where recordings will be written.", show_default=True
 )
+@click.option("--sync", "address", metavar="ADDRESS", help="Examine object storage too: it is written to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @click.pass_context
-def command(ctx: click.Context, simulate: str | None, out: str, as_json: bool) -> None:
+def command(ctx: click.Context, simulate: str | None, out: str, address: str | None, as_json: bool) -> None:
     """Check what keeps this machine from recording well, and how to fix it."""
     from gputel.analysis.documents.doctor import doctor_document
     from gputel.analysis.report import checkup
@@ -29,6 +31,12 @@ def command(ctx: click.Context, simulate: str | None, out: str, as_json: bool) -
     from gputel.telemetry import doctor
 
     machine = list(doctor.examine(Path(out)))
+    if address is not None:
+        from gputel.cli.sync import check_address
+        from gputel.telemetry.remote.doctor import examine
+
+        check_address(address)
+        machine += examine(address)
     gpus, readings = checkup.check_gpus(f"simulate:{simulate}" if simulate else "nvml")
     checks = [gpus, *machine]
     if as_json:

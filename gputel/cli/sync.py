@@ -54,12 +54,18 @@ def check(address: str) -> None:
     from gputel.telemetry import identity
     from gputel.telemetry.remote import storage
 
-    if not storage.is_writable(address):
-        raise GputelError(address, "is no address to send to", "such as s3://bucket/runs/", exit_code=2)
+    check_address(address)
     if address.endswith("/") and identity.node(os.environ).rank is not None:
         raise GputelError(address, "several nodes need one name", f"name the run: {address}NAME", exit_code=2)
     storage.Storage(address, create=True)
     show.note("the output of the command is sent as it was printed")
+
+
+def check_address(address: str) -> None:
+    from gputel.telemetry.remote import storage
+
+    if not storage.is_writable(address):
+        raise GputelError(address, "is no address to send to", "such as s3://bucket/runs/", exit_code=2)
 
 
 def place(address: str, run: Path) -> str:

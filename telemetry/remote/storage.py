@@ -127,6 +127,12 @@ class Storage:
             except FileNotFoundError:
                 return None
 
+    def delete(self, name: str) -> None:
+        import obstore
+
+        with self._faults():
+            obstore.delete(self._store, name)
+
     def link(self, name: str, expires_s: float) -> str:
         """An address at which anybody can read an object until it expires."""
         import obstore

@@ -31,7 +31,7 @@ REFUSED = {
     "mark": "run",
     "stacks": "",
     "formats": "",
-    "doctor": "simulate out",
+    "doctor": "simulate out sync",
     "demo": "out steps",
     "settings": "",
     "trust": "revoke",

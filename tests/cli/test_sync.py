@@ -16,7 +16,9 @@ import pytest
 import gputel as gputel_api
 from gputel.cli import main
 from gputel.telemetry import run_folder
+from gputel.telemetry.remote import doctor
 from gputel.telemetry.remote.local_copy import local_copy
+from gputel.telemetry.remote.storage import Storage
 from tests.conftest import ROOT
 
 pytest.importorskip("obstore", reason="the extra s3 is not installed")
@@ -69,6 +71,17 @@ def gputel(*words: str | Path) -> int:
     with pytest.raises(SystemExit) as ended:
         main([str(word) for word in words])
     return int(ended.value.code or 0)
+
+
+def test_storage_is_examined_and_left_empty(storage: str) -> None:
+    assert {check.check: check.state for check in doctor.examine(storage)} == {
+        "storage": "good",
+        "conditional puts": "good",
+        "storage's clock": "good",
+        "rate to storage": "good",
+        "delete": "good",
+    }
+    assert not Storage(storage).objects()
 
 
 def test_run_that_was_sent_is_shown_by_tail(storage: str, capsys: pytest.CaptureFixture[str]) -> None:
