@@ -7,10 +7,11 @@ So a courier may be killed at any moment, and started again elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.characters import parse_json
@@ -20,6 +21,7 @@ from gputel.telemetry.remote import bundles, names, seals
 from gputel.telemetry.remote.bundles import GrownPiece
 from gputel.telemetry.remote.storage import Storage, StoredObject
 
+SAME = ("node_rank", "argv")
 PIECE_BYTES = 8 << 20
 """The most of one file in one bundle."""
 
@@ -61,15 +63,16 @@ class Courier:
         sent: Sent,
         clock: Clock | None = None,
     ) -> None:
-        self._segment, self._storage, self._home = segment, storage, home
+        self._segment, self._storage = segment, storage
         self._sent, self._clock = sent, clock or SystemClock()
-        own = (each.name.removeprefix(home) for each in listed if each.name.startswith(home))
+        objects = {each.name for each in listed}
+        self._home = home = self._claim(home, objects)
+        own = (name.removeprefix(home) for name in objects if name.startswith(home))
         self._there = {file for file in own if names.kind_of(file)}
         bundles_there = (file for file in self._there if names.kind_of(file) == "bundle")
         self._number = max((int(file[-8:]) for file in bundles_there), default=0)
         self._ends = self._read_ends() if self._number else {}
         self._contents: dict[str, bytes] = {}  # of what is replaced when it changes
-        self._refuse_another_run()
 
     def send(self, *, over: bool) -> None:
         """Sends what is new, first what the end of a run needs; if the segment is `over`, its seal comes last.
@@ -82,18 +85,24 @@ class Courier:
         if over:
             self._put(names.SEAL, seals.make(self._segment, self._number))
 
-    def _refuse_another_run(self) -> None:
-        """Two runs in one place would be mixed without a word."""
-        there = self._read(run_folder.DESCRIPTION)
-        if there is None:
-            return
-        try:
-            facts = parse_json(there)
-        except ValueError:
-            facts = None
-        here = run_folder.describe(self._segment)
-        if not isinstance(facts, dict) or facts.get("started") != here.get("started"):
-            raise GputelError(self._storage.address, "already holds another run", "send this one elsewhere")
+    def _claim(self, home: str, objects: set[str]) -> str:
+        """Where this segment goes: behind those of the machines that it replaces.
+
+        Two runs in one place would be mixed without a word, so that is refused.
+        """
+        content = (self._segment / run_folder.DESCRIPTION).read_bytes()
+        here = _facts(content)
+        for place in names.successors(home):
+            name = f"{place}{run_folder.DESCRIPTION}"
+            if name not in objects and self._storage.put_new(name, content):
+                self._sent.add(len(content))
+                return place
+            there = _facts(self._storage.get(name))
+            if there.get("started") == here.get("started"):
+                return place
+            if not _is_replaced(there, here):
+                break
+        raise GputelError(self._storage.address, "already holds another run", "send this one elsewhere")
 
     def _put_growth(self) -> None:
         while pieces := list(self._pieces()):
@@ -150,3 +159,16 @@ class Courier:
         if file in self._there and file not in self._contents:
             self._contents[file] = self._storage.get(f"{self._home}{file}")
         return self._contents.get(file)
+
+
+def _facts(description: bytes) -> dict[str, Any]:
+    try:
+        facts = parse_json(description)
+    except ValueError:
+        facts = None
+    return facts if isinstance(facts, dict) else {}
+
+
+def _is_replaced(there: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
+    """Whether `here` goes on as the same node of the same training, on another machine or after it was lost."""
+    return here.get("node_rank") is not None and all(here.get(fact) == there.get(fact) for fact in SAME)

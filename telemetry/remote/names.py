@@ -7,7 +7,9 @@ sent nor brought back.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -68,6 +70,13 @@ def home(segment: run_folder.Segment, run: Path) -> str:
     """The folder of a segment within its run: `` or `segments/2/`."""
     relative = segment.path.relative_to(run).as_posix()
     return "" if relative == "." else f"{relative}/"
+
+
+def successors(home: str) -> Iterator[str]:
+    """The folder of a segment, and those of the segments after it."""
+    node, _, number = home.partition("segments/")
+    yield home
+    yield from (f"{node}segments/{later}/" for later in itertools.count(int(number.rstrip("/") or 1) + 1))
 
 
 def bundle(number: int) -> str:

@@ -144,6 +144,33 @@ def test_place_of_another_run_is_refused(live_run: Path, sample_run: Path, addre
         courier.send(sample_run, Storage(address, create=True))
 
 
+def pod(folder: Path, started: int, **facts: object) -> Path:
+    """What a node with a disk of its own records."""
+    described = {"run": "d16", "node_rank": 3, "argv": ["train"], "started": {"wall_ns": started}} | facts
+    segment = run_folder.create(folder / "nodes" / "3", described)
+    segment.output.write_text(f"step {started}\n")
+    return folder
+
+
+def test_pod_that_replaces_another_becomes_the_next_segment_of_its_node(tmp_path: Path, address: str) -> None:
+    storage = Storage(address, create=True)
+    for started in (1, 2, 3):
+        courier.send(pod(tmp_path / f"{started}", started), storage)
+    courier.send(tmp_path / "2", storage)
+    copy = local_copy(address).path
+    assert {
+        each.path.relative_to(copy).as_posix(): each.output.read_text()
+        for each in run_folder.open_folder(copy).segments
+    } == {"nodes/3": "step 1\n", "nodes/3/segments/2": "step 2\n", "nodes/3/segments/3": "step 3\n"}
+
+
+def test_pod_that_trains_something_else_is_refused(tmp_path: Path, address: str) -> None:
+    storage = Storage(address, create=True)
+    courier.send(pod(tmp_path / "1", 1), storage)
+    with pytest.raises(GputelError, match="already holds another run"):
+        courier.send(pod(tmp_path / "2", 2, argv=["evaluate"]), storage)
+
+
 def test_segment_that_was_added_since_is_sent(live_run: Path, address: str) -> None:
     courier.send(live_run, Storage(address, create=True))
     segment = run_folder.add_segment(live_run, {"started": {"wall_ns": 9}})

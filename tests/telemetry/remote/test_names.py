@@ -1,5 +1,6 @@
 """Which objects are parts of a run, and which files of a run are sent."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,15 @@ def test_source_links_and_drafts_are_not_sent(tmp_path: Path) -> None:
     (segment / ".run.json.lock").write_text("")
     (segment / "events.jsonl").write_text("{}\n")
     assert names.files(segment, "final", "growing", "replaced") == ["events.jsonl", "run.json"]
+
+
+@pytest.mark.parametrize(
+    ("home", "following"),
+    [
+        ("", ["", "segments/2/", "segments/3/"]),
+        ("nodes/3/", ["nodes/3/", "nodes/3/segments/2/", "nodes/3/segments/3/"]),
+        ("nodes/3/segments/2/", ["nodes/3/segments/2/", "nodes/3/segments/3/", "nodes/3/segments/4/"]),
+    ],
+)
+def test_segment_that_replaces_another_comes_behind_it(home: str, following: list[str]) -> None:
+    assert list(itertools.islice(names.successors(home), 3)) == following
