@@ -17,7 +17,7 @@ from gputel.telemetry import run_folder
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import Clock, SystemClock, iso
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
-from gputel.telemetry.own_files import UNFOLLOWED, is_foreign, read_small
+from gputel.telemetry.own_files import UNFOLLOWED, read_own
 from gputel.telemetry.secrets import mask
 
 NAME = "events.jsonl"
@@ -46,10 +46,8 @@ def append(folder: Path, wall_ns: int, kind: str, text: str, **facts: object) ->
 def read(folder: Path) -> Iterator[dict[str, Any]]:
     """Every readable event; a warning counts the others, but for a last line that is still being written."""
     path = folder / NAME
-    if is_foreign(path):
-        return
     try:
-        lines = read_small(path, LARGEST).splitlines(keepends=True)
+        lines = read_own(path, LARGEST).splitlines(keepends=True)
     except FileNotFoundError:
         return
     except OSError as error:

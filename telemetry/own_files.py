@@ -40,8 +40,14 @@ def is_foreign(path: Path, *, folder: bool = False) -> bool:
         return True
 
 
-def read_small(path: Path, most: int = LARGEST) -> bytes:
-    """The bytes of a file that is small unless its author wants memory to run out. Raises OSError."""
+class ForeignFileError(FileNotFoundError):
+    """The folder has no such file of its own: something else stands in its place."""
+
+
+def read_own(path: Path, most: int = LARGEST) -> bytes:
+    """The bytes of a folder's own file. Raises OSError, too, where it is so large that memory could run out."""
+    if is_foreign(path):
+        raise ForeignFileError(errno.ENOENT, FOREIGN, str(path))
     with path.open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:

@@ -27,7 +27,7 @@ from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
 from gputel.telemetry.file_names import file_name
 from gputel.telemetry.host.columns import TABLES
-from gputel.telemetry.own_files import FOREIGN, UNFOLLOWED, is_foreign, is_inside, read_small
+from gputel.telemetry.own_files import FOREIGN, UNFOLLOWED, ForeignFileError, is_inside, read_own
 from gputel.telemetry.reserve import NO_ROOM, Reserve
 from gputel.telemetry.secrets import mask_argv, mask_value
 from gputel.telemetry.whole_files import draft, write_whole
@@ -206,10 +206,10 @@ def _merge(segment: Path, facts: Mapping[str, object], write: Callable[[bytes], 
 def describe(segment: Path) -> dict[str, object]:
     """The content of run.json."""
     path = segment / DESCRIPTION
-    if is_foreign(path):
-        raise GputelError(str(path), FOREIGN, "remove it")
     try:
-        facts = parse_json(read_small(path))
+        facts = parse_json(read_own(path))
+    except ForeignFileError:
+        raise GputelError(str(path), FOREIGN, "remove it") from None
     except FileNotFoundError:
         raise GputelError(str(segment), "no run is here", f"a run folder holds a {DESCRIPTION}") from None
     except (ValueError, RecursionError) as error:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from gputel.telemetry import git
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.file_names import file_names
-from gputel.telemetry.own_files import is_foreign, is_inside, read_small
+from gputel.telemetry.own_files import is_foreign, is_inside, read_own
 from gputel.telemetry.process import spawn
 from gputel.telemetry.secrets import MASK, is_secret_name, mask
 
@@ -85,10 +85,10 @@ def save(segment: Path, argv: Sequence[str], cwd: Path) -> None:
 def describe(segment: Path) -> dict[str, Any]:
     """The saved `source.json` of a segment; empty where there is none, or none that can be read."""
     path = segment / FOLDER / CONTENTS
-    if is_foreign(path.parent, folder=True) or is_foreign(path):
+    if is_foreign(path.parent, folder=True):
         return {}
     try:
-        contents = parse_json(read_small(path))
+        contents = parse_json(read_own(path))
     except (OSError, ValueError):
         return {}
     return contents if isinstance(contents, dict) else {}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 from gputel.analysis.catalogue import facts
 from gputel.analysis.catalogue.facts import FACTS_VERSION, CatalogueRow
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.own_files import UNFOLLOWED
+from gputel.telemetry.own_files import read_own
 from gputel.telemetry.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -38,22 +37,13 @@ def row_of(path: Path) -> CatalogueRow | None:
 def read_facts(folder: Path) -> CatalogueRow | None:
     """Returns the row in a recording's facts.json; None without that file, or if others have changed in size."""
     try:
-        known = json.loads(_content(f"{folder}/{NAME}"))
+        known = json.loads(read_own(folder / NAME, LARGEST))
         if known["facts_version"] != FACTS_VERSION or known["files"] != sizes(folder):
             return None
         where = {"path": str(folder), "run": folder.name or folder.resolve().name}
         return facts.row(known["facts"] | where, known["settings"], known["metrics"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-
-
-def _content(path: str) -> bytes:
-    """What is in a regular file; a link, a pipe or a device in its place has nothing."""
-    handle = os.open(path, os.O_RDONLY | UNFOLLOWED)
-    try:
-        return os.read(handle, LARGEST) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
-    finally:
-        os.close(handle)
 
 
 def write_facts(folder: Path, gpus: Sequence[GpuTotals] | None = None) -> Path:

@@ -16,7 +16,7 @@ from gputel.analysis.incidents.verdict import HangVerdict
 from gputel.telemetry.characters import parse_json, visible
 from gputel.telemetry.clock import iso
 from gputel.telemetry.errors import DamagedFile, reason
-from gputel.telemetry.own_files import is_foreign, read_small
+from gputel.telemetry.own_files import is_foreign, read_own
 from gputel.telemetry.secrets import mask
 from gputel.telemetry.whole_files import write_whole
 
@@ -80,10 +80,12 @@ def read(segment: Path) -> Iterator[Incident]:
         return
     for folder in sorted((segment / FOLDER).glob("*"))[:MOST_READ]:
         path = folder / FILE
-        if is_foreign(folder, folder=True) or is_foreign(path) or not path.exists():
+        if is_foreign(folder, folder=True):
             continue
         try:
-            yield _incident(folder, parse_json(read_small(path)))
+            yield _incident(folder, parse_json(read_own(path)))
+        except FileNotFoundError:
+            continue
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             fault = reason(error) if isinstance(error, OSError) else "no incident"
             warnings.warn(DamagedFile(path, fault), stacklevel=2)

@@ -13,7 +13,7 @@ from gputel.telemetry.characters import parse_json
 from gputel.telemetry.errors import DamagedFile, reason
 from gputel.telemetry.host.gpu_users import OTHER, UNSEEN
 from gputel.telemetry.host.process_names import NAMES
-from gputel.telemetry.own_files import is_foreign, read_small
+from gputel.telemetry.own_files import read_own
 from gputel.telemetry.secrets import mask
 from gputel.telemetry.store.tiers import PROCESS
 
@@ -109,10 +109,10 @@ def _whole(line: Mapping[str, Any], key: str) -> int | None:
 def _lines(folder: Path) -> Iterator[dict[str, Any]]:
     """The objects of the file; a line that is torn or foreign is left out."""
     path = folder / NAMES
-    if is_foreign(path) or not path.is_file():
-        return
     try:
-        lines = read_small(path).splitlines()
+        lines = read_own(path).splitlines()
+    except FileNotFoundError:
+        return
     except OSError as error:
         warnings.warn(DamagedFile(path, reason(error)), stacklevel=2)
         return

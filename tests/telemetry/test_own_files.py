@@ -7,7 +7,7 @@ import pytest
 
 from gputel.telemetry import events, recorder_lock, run_folder
 from gputel.telemetry.errors import DamagedFile, GputelError
-from gputel.telemetry.own_files import is_foreign
+from gputel.telemetry.own_files import ForeignFileError, is_foreign, read_own
 
 
 @pytest.mark.parametrize("target", ["/dev/zero", "/etc/passwd", "/etc", "pipe", "nothing", "file", "circle"])
@@ -20,6 +20,8 @@ def test_foreign_file_is_a_link_out_a_pipe_a_device_or_a_folder(tmp_path: Path, 
         path.symlink_to(path.name if target == "circle" else target if target != "file" else "../file")
     (tmp_path / "file").touch()
     assert is_foreign(path)
+    with pytest.raises(ForeignFileError):
+        read_own(path)
 
 
 def test_own_file_may_be_missing_and_may_be_a_link_within_its_folder(tmp_path: Path) -> None:
