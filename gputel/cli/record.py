@@ -20,8 +20,8 @@ from gputel.telemetry.inside.environment import LEVELS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gputel.analysis.live.instructions import Instructions
     from gputel.telemetry.process.children import Sample
+    from gputel.telemetry.process.companions import Order
     from gputel.telemetry.process.viewer import CommandEnd
     from gputel.telemetry.remote.beside import SyncOrder
     from gputel.telemetry.run_folder import Segment
@@ -121,11 +121,13 @@ def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     Ends with the command's exit code, whatever goes wrong in the recording.
     """
     _refuse_nonsense(argv, asked)
-    if asked["sync"]:
-        sync.check(asked["sync"])
     orders = guard.instructions(asked, has_command=bool(argv))
-    run, segment, outcome = _record(argv, asked, orders, show=2 if as_json else 1)
-    sending = sync.beside(asked["sync"], run, segment.path) if asked["sync"] else None
+    _refuse_what_cannot_start(argv, asked["sync"])
+    run, segment = _folder(argv, asked)
+    sending = sync.order(asked["sync"], run, segment.path) if asked["sync"] else None
+    beside = [guard.beside(orders, run, segment.path)] if orders else []
+    beside += [sending.start] if sending else []
+    outcome = _record(run, segment, argv, asked, beside, show=2 if as_json else 1)
     _finish(run, segment, outcome, options.wanted_outputs(asked), sending, as_json=as_json)
     _exit(outcome)
 
@@ -145,22 +147,35 @@ def _refuse_nonsense(argv: tuple[str, ...], asked: Mapping[str, Any]) -> None:
         raise click.UsageError("--pty gives a terminal to a command, and there is none")
 
 
+def _refuse_what_cannot_start(argv: Sequence[str], address: str | None) -> None:
+    """Refuses it before there is a run folder."""
+    from gputel.telemetry.process import spawn
+
+    if address:
+        sync.check(address)
+    spawn.require_linux()
+    if argv:
+        spawn.check(argv)
+
+
 def _record(
-    argv: tuple[str, ...], asked: Mapping[str, Any], orders: Instructions | None, *, show: int
-) -> tuple[Path, Segment, CommandEnd]:
+    run: Path,
+    segment: Segment,
+    argv: tuple[str, ...],
+    asked: Mapping[str, Any],
+    beside: Sequence[Order],
+    *,
+    show: int,
+) -> CommandEnd:
     """Records until the end; the command's output goes to the descriptor `show`.
 
-    A run folder that was made for a recording in which nothing happened is removed again.
+    The folder of a recording in which nothing happened is removed again.
     """
     from gputel.telemetry import run_folder, source
     from gputel.telemetry.errors import GputelError
     from gputel.telemetry.inside import drain, environment
-    from gputel.telemetry.process import spawn, viewer
+    from gputel.telemetry.process import viewer
 
-    spawn.require_linux()
-    if argv:
-        spawn.check(argv)
-    path, segment = _folder(argv, asked)
     inside = environment.enter(asked["inside"]) if argv else environment.Inside("off")
     saves_source = argv and not asked["no_source"]
     try:
@@ -168,7 +183,7 @@ def _record(
             segment.path,
             _sampler(segment, asked),
             argv=argv,
-            env=inside.environment(_environment(path)),
+            env=inside.environment(_environment(run)),
             follow=Path(asked["follow"]) if asked["follow"] else None,
             pid=asked["pid"],
             duration_s=asked["duration"],
@@ -176,9 +191,8 @@ def _record(
             fsync=asked["fsync"],
             show=show,
             beside=[
-                *([guard.beside(orders, path, segment.path)] if orders else []),
+                *beside,
                 *([guard.watching(segment.path, inside.folder)] if inside.folder and inside.looks else []),
-                *([sync.beside(asked["sync"], path, segment.path).start] if asked["sync"] else []),
             ],
             on_demand=[(partial(drain.is_due, inside.folder), drain.order(segment.path, inside.folder))]
             if inside.folder
@@ -200,7 +214,7 @@ def _record(
         if not usage:
             fault["hint"] += "; with a COMMAND its output is recorded without a GPU"
         raise GputelError(**fault, exit_code=2 if usage else 1)
-    return path, segment, outcome
+    return outcome
 
 
 def _leave(segment: Segment, folder: Path | None) -> None:

@@ -75,8 +75,8 @@ def place(address: str, run: Path) -> str:
     return f"{address}{file_name(run.resolve().name)}" if address.endswith("/") else address
 
 
-def beside(address: str, run: Path, segment: Path) -> SyncOrder:
-    """The order for the courier beside a recording."""
+def order(address: str, run: Path, segment: Path) -> SyncOrder:
+    """The order for the courier beside a recording, and for what its end sends."""
     from gputel.telemetry.remote.beside import SyncOrder
 
     run = run.resolve()
