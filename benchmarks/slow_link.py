@@ -23,7 +23,7 @@ from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from gputel.trainer.model import Model
-from gputel.trainer.options import shape_of
+from gputel.trainer.shape import shape_of
 
 WAYS = {  # megabytes of a bucket, bf16, micro-batches
     "1 MB buckets, fp32": (1, False, 1),

@@ -272,7 +272,7 @@ def bare(steps: int, *, compiled: bool) -> None:
     from torch.nn.parallel import DistributedDataParallel
 
     from gputel.trainer.model import Model
-    from gputel.trainer.options import shape_of
+    from gputel.trainer.shape import shape_of
 
     model = Model(shape_of(4, dim=256, vocab=256, seq=256))
     model.initialize(0)

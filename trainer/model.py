@@ -14,8 +14,9 @@ from torch.torch_version import TorchVersion
 from torch.utils.checkpoint import checkpoint
 
 from gputel.trainer.kernels import Fp8Linear
-from gputel.trainer.options import MLP_RATIO, Shape, TrainingPlan
+from gputel.trainer.options import TrainingPlan
 from gputel.trainer.ranks import PADDED, World, placed, replicated, sharded
+from gputel.trainer.shape import MLP_RATIO, Shape
 
 ROTARY_BASE, SOFTCAP = 10_000.0, 15.0
 LOGITS_AT_ONCE = 2**27

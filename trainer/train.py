@@ -28,11 +28,12 @@ from gputel.trainer.guards import check_corpus
 from gputel.trainer.kernels import choose_attention, require_fp8
 from gputel.trainer.model import built
 from gputel.trainer.optim import optimizer
-from gputel.trainer.options import Options, Progress, mfu_percent, settled
+from gputel.trainer.options import Options, Progress, settled
 from gputel.trainer.questions import questions
 from gputel.trainer.ranks import SIGNALS, STOPS, RankWatchdog, StopSignals, World, accumulating
 from gputel.trainer.rows import Feed
 from gputel.trainer.say import TrainerError, Voice
+from gputel.trainer.shape import mfu_percent
 
 SAVES = {"SIGUSR1", "minutes"}
 VOTES = (*SIGNALS, "minutes", "hours", "budget", "bad data")

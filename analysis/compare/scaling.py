@@ -18,7 +18,7 @@ from gputel.analysis.columns import UNKNOWN_DIRECTION
 from gputel.analysis.compare import power_law
 from gputel.analysis.compare.curves import interpolated
 from gputel.analysis.runs.facts import estimated_flops
-from gputel.trainer.options import Shape, shape_of
+from gputel.trainer.shape import Shape, shape_of
 
 if TYPE_CHECKING:
     from gputel.analysis.columns import Direction

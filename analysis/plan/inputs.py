@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from gputel.analysis.runs.facts import estimated_flops
 from gputel.telemetry.errors import GputelError
 from gputel.trainer.gpus import GpuModel, find_gpu, gpus
-from gputel.trainer.options import Shape, shape_of
 from gputel.trainer.say import TrainerError
+from gputel.trainer.shape import Shape, shape_of
 
 DEEPEST = 256
 VOCAB, SEQ = 65_536, 2048

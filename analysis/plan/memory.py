@@ -12,7 +12,7 @@ from typing import Literal
 
 from gputel.analysis.plan.estimate import Estimate, assumed, computed, sum_of_independent
 from gputel.analysis.plan.inputs import Cluster, Size
-from gputel.trainer.options import MLP_RATIO
+from gputel.trainer.shape import MLP_RATIO
 
 GIB = 2**30
 Constant = tuple[float, float, float]

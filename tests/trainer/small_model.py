@@ -3,7 +3,7 @@
 import torch
 
 from gputel.trainer.model import Model
-from gputel.trainer.options import shape_of
+from gputel.trainer.shape import shape_of
 
 SHAPE = shape_of(2, vocab=256, seq=32, dim=32, heads=2)
 CPU = torch.device("cpu")

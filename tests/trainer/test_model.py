@@ -17,7 +17,7 @@ from gputel.trainer.model import (
     norm,
     relu_squared,
 )
-from gputel.trainer.options import shape_of
+from gputel.trainer.shape import shape_of
 
 from .small_model import CPU, stirred
 

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gputel.trainer import optim
 from gputel.trainer.model import Model
 from gputel.trainer.optim import Group, Optimizer, momentum, orthogonal
-from gputel.trainer.options import shape_of
+from gputel.trainer.shape import shape_of
 
 FINE, BAD = torch.tensor(False), torch.tensor(True)
 

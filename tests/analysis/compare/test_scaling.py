@@ -12,7 +12,7 @@ import pytest
 from gputel.analysis.compare import Comparison, compare, power_law
 from gputel.analysis.compare.power_law import Interval, Law
 from gputel.analysis.documents.compare import law_tables
-from gputel.trainer.options import shape_of
+from gputel.trainer.shape import shape_of
 
 Numbers = npt.NDArray[np.float64]
 SIZES = (9e7, 1.9e8, 3.4e8, 5.6e8, 8.8e8)

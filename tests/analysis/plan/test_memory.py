@@ -113,7 +113,7 @@ def bytes_kept(depth: int) -> int:
     import torch
 
     from gputel.trainer.model import Model
-    from gputel.trainer.options import shape_of
+    from gputel.trainer.shape import shape_of
 
     model = Model(shape_of(depth, vocab=32, seq=128, dim=256), dtype=torch.bfloat16)
     model.initialize(0)
