@@ -21,6 +21,7 @@ SURE = 1.64  # standard deviations on both sides that hold 90 %
 DITHERED = 4  # different values, from which on most of the errors of their rounding cancel
 DECIMALS = range(-6, 7)  # to which figures are rounded
 MEDIAN = 1.25  # standard error of a median, times that of a mean
+FEW = 64  # values by which most units are ruled out before all are looked at
 Numbers = npt.NDArray[np.float64]
 
 
@@ -122,12 +123,16 @@ def half_digit(values: pl.Series) -> float:
     """
     if values.is_empty():
         return 0.0
-    for places in DECIMALS if values.n_unique() > 1 else DECIMALS[6:]:
+    for places in DECIMALS if values.min() != values.max() else DECIMALS[6:]:
         unit = 10.0**-places
-        off = values - (values / unit).round() * unit
-        if (off.abs() <= 1e-12 * values.abs()).all():
+        if _are_multiples(values.head(FEW), unit) and _are_multiples(values, unit):
             return unit / 2
     return 0.0
+
+
+def _are_multiples(values: pl.Series, unit: float) -> bool:
+    off = values - (values / unit).round() * unit
+    return bool((off.abs() <= 1e-12 * values.abs()).all())
 
 
 def rounding_error(values: pl.Series) -> float:
