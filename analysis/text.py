@@ -23,6 +23,7 @@ NUMERIC = re.compile(
 """A number that a tool kept as text."""
 FEW = 5
 EVENTS = {
+    "clock": "clock set",
     "eval": "evaluation",
     "gpu_back": "GPU back",
     "gpu_lost": "GPU lost",

@@ -74,7 +74,7 @@ class TimedSpan(object):
         self._name = name
 
     def __enter__(self) -> None:
-        self._began = time.time_ns()
+        self._began = 0 if _writer is None else _writer.moment()
 
     def __exit__(self, *_: object) -> None:
         if _writer is not None:
@@ -91,6 +91,11 @@ class RowWriter(object):
         self._identity = (0, 0)
         self._step: int | None = None
         self._calls = -1
+        self._wall_at_boot = _wall_at_boot(folder)
+
+    def moment(self) -> int:
+        """Nanoseconds since 1970 by the recorder's clock, which stays as it was when the machine's is set."""
+        return self._wall_at_boot + time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def log(self, values: Mapping[str, Any], step: int | None) -> None:
         try:
@@ -121,7 +126,7 @@ class RowWriter(object):
                 self._open()
             if self._file is None:
                 return
-            line = self._encode({"kind": kind, "ns": time.time_ns(), **facts}).encode() + b"\n"
+            line = self._encode({"kind": kind, "ns": self.moment(), **facts}).encode() + b"\n"
             if len(line) > LONGEST:
                 self._note("a row of %d bytes is longer than %d and left out" % (len(line), LONGEST))
                 return
@@ -160,6 +165,15 @@ class RowWriter(object):
                 file.write("gputel.log: %s\n" % words)
         except Exception:
             pass
+
+
+def _wall_at_boot(folder: str) -> int:
+    """What the recorder says that the wall clock was when the boot clock was 0."""
+    try:
+        with open(os.path.join(folder, "clock")) as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def _masked(name: str, value: object) -> object:

@@ -1,20 +1,23 @@
 """Three clocks, read together, and a sleep until a deadline.
 
-The wall clock names a moment for people and jumps under NTP; the monotonic clock measures durations; the boot
-clock counts through a suspend and stamps the driver's own samples.
+The wall clock names a moment for people; the monotonic clock measures durations; the boot clock counts through a
+suspend and stamps the driver's own samples. The wall clock is read once: from there on it goes with the boot clock,
+so that setting the machine's clock moves no line and no sample of a recording against another.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import datetime, timezone
-from operator import itemgetter
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 SECOND = 1_000_000_000
 TORN_NS = 20_000
 TRIES = 5
+BOOT_NAME = Path("/proc/sys/kernel/random/boot_id")
 BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -48,20 +51,9 @@ class SystemClock:
     """The machine's own clocks."""
 
     def stamp(self) -> Stamp:
-        """All three clocks within TORN_NS, or the best of some tries: on a busy machine a thread may be
-        interrupted for milliseconds between two of them, and the wall time of a second of ticks hangs on it."""
-        return min(self._stamps(), key=itemgetter(1))[0]
-
-    def _stamps(self) -> Iterator[tuple[Stamp, int]]:
-        """Stamps with the nanoseconds that each took, until one was quick."""
-        for _ in range(TRIES):
-            before = time.monotonic_ns()
-            wall = time.time_ns()
-            boot = time.clock_gettime_ns(BOOT)
-            took = time.monotonic_ns() - before
-            yield Stamp(wall, before + took // 2, boot), took
-            if took < TORN_NS:
-                return
+        """All three clocks at one moment."""
+        boot = boot_ns()
+        return Stamp(boot + wall_at_boot(), boot + _ahead_of_boot(time.monotonic_ns), boot)
 
     monotonic = staticmethod(time.monotonic_ns)  # saves a Python frame at every tick
 
@@ -69,6 +61,58 @@ class SystemClock:
         remaining = monotonic - time.monotonic_ns()
         if remaining > 0:
             time.sleep(remaining / SECOND)
+
+
+def boot_name() -> str | None:
+    """The kernel's name for the time since the machine was started: boot clocks are compared within one."""
+    try:
+        return BOOT_NAME.read_text().strip()
+    except OSError:
+        return None
+
+
+def boot_ns() -> int:
+    """The boot clock."""
+    return time.clock_gettime_ns(BOOT)
+
+
+def wall_ns() -> int:
+    """The wall clock as recordings have it."""
+    return wall_at_boot() + boot_ns()
+
+
+def wall_s() -> float:
+    """The same in seconds."""
+    return wall_ns() / SECOND
+
+
+@cache
+def wall_at_boot() -> int:
+    """What the wall clock was when the boot clock was 0, read once: a process forked after that has the same."""
+    return _ahead_of_boot(time.time_ns)
+
+
+def set_by_ns() -> int:
+    """By how much the machine's wall clock was set forward since `wall_at_boot` was read."""
+    return _ahead_of_boot(time.time_ns) - wall_at_boot()
+
+
+def _ahead_of_boot(clock: Callable[[], int]) -> int:
+    """By how much a clock is ahead of the boot clock: of some tries the one that took least, at best TORN_NS.
+
+    On a busy machine a thread may be interrupted for milliseconds between two clocks, and the times of a second of
+    ticks depend on their difference.
+    """
+    best, ahead = TORN_NS, 0
+    for number in range(TRIES):
+        before = boot_ns()
+        moment = clock()
+        took = boot_ns() - before
+        if number == 0 or took < best:
+            best, ahead = took, moment - before - took // 2
+        if took < TORN_NS:
+            break
+    return ahead
 
 
 def iso(wall_ns: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from gputel.telemetry import run_folder
 from gputel.telemetry.characters import parse_json
-from gputel.telemetry.clock import Clock, SystemClock, iso
+from gputel.telemetry.clock import iso
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
 from gputel.telemetry.own_files import UNFOLLOWED, read_own
 from gputel.telemetry.secrets import mask
@@ -41,6 +41,11 @@ def append(folder: Path, wall_ns: int, kind: str, text: str, **facts: object) ->
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     finally:
         os.close(handle)
+
+
+def note(segment: Path, kind: str, text: str, **facts: object) -> None:
+    """Append an event of this moment. Raises OSError on a full disk."""
+    append(segment, run_folder.now_ns(segment), kind, text, **facts)
 
 
 def read(folder: Path) -> Iterator[dict[str, Any]]:
@@ -73,7 +78,7 @@ def parse(line: bytes) -> dict[str, Any] | None:
     return event if isinstance(event, dict) else None
 
 
-def mark(path: Path, text: str, clock: Clock | None = None) -> None:
+def mark(path: Path, text: str) -> None:
     """Write a mark into the last segment of the run that is still being recorded."""
     live = [
         segment.path
@@ -85,6 +90,6 @@ def mark(path: Path, text: str, clock: Clock | None = None) -> None:
             str(path), "this run has ended", "marks go into a run while it is recorded; name another --run"
         )
     try:
-        append(live[-1], (clock or SystemClock()).stamp().wall, "mark", text)
+        note(live[-1], "mark", text)
     except OSError as error:
         raise GputelError(str(live[-1] / NAME), f"cannot write: {error.strerror}") from error

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gputel.telemetry.clock import boot_name
 from gputel.telemetry.git import CHANGES, Repository
 from gputel.telemetry.git import repository as git_repository
 from gputel.telemetry.secrets import mask, mask_argv, mask_value
 
-BOOT = Path("/proc/sys/kernel/random/boot_id")
 KEPT = ("NCCL_", "CUDA_", "PYTORCH_", "TORCH_", "NVIDIA_", "OMP_", "SLURM_", "PET_", "GLOO_", "UCX_", "FI_")
 KEPT_EXACTLY = frozenset(
     "MASTER_ADDR MASTER_PORT NNODES NODE_RANK GROUP_RANK RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE "
@@ -71,7 +71,7 @@ def facts(
             "name": socket.gethostname(),
             "cpus": os.cpu_count(),
             "kernel": platform.release(),
-            "boot": boot(),
+            "boot": boot_name(),
         },
         "node_rank": None if this_node.rank is None else int(this_node.rank),
         "nodes": this_node.nodes,
@@ -85,14 +85,6 @@ def facts(
         "ended": None,
         "exit_code": None,
     }
-
-
-def boot() -> str | None:
-    """The kernel's name for the time since the machine was started; clocks are compared within one."""
-    try:
-        return BOOT.read_text().strip()
-    except OSError:
-        return None
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:

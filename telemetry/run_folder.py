@@ -23,7 +23,7 @@ from typing import Any
 
 from gputel.telemetry import fact_types, recorder_lock
 from gputel.telemetry.characters import parse_json
-from gputel.telemetry.clock import SECOND, Stamp
+from gputel.telemetry.clock import SECOND, Stamp, boot_name, boot_ns, wall_at_boot
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
 from gputel.telemetry.file_names import file_name
 from gputel.telemetry.host.columns import TABLES
@@ -261,6 +261,17 @@ def wall_ns(facts: Mapping[str, object], name: str) -> int | None:
     return wall if isinstance(wall, int) else None
 
 
+def now_ns(segment: Path) -> int:
+    """This moment on the wall clock of a recording, which stays as it was when the machine's clock is set."""
+    facts = readable_facts(segment, warn=False)
+    started = facts.get("started")
+    if isinstance(started, dict) and _boot(facts) == boot_name() is not None:
+        wall, boot = started.get("wall_ns"), started.get("boot_ns")
+        if isinstance(wall, int) and isinstance(boot, int):
+            return wall - boot + boot_ns()
+    return wall_at_boot() + boot_ns()
+
+
 def between_s(
     earlier: Mapping[str, object], start: str, later: Mapping[str, object], end: str
 ) -> float | None:
@@ -273,23 +284,11 @@ def between_s(
     if not (isinstance(first, dict) and isinstance(last, dict)):
         return None
     same_boot = earlier is later or _boot(earlier) == _boot(later) is not None
-    for clock in ("boot_ns", "wall_ns") if same_boot else ("wall_ns",):
-        begin, finish = first.get(clock), last.get(clock)
+    for name in ("boot_ns", "wall_ns") if same_boot else ("wall_ns",):
+        begin, finish = first.get(name), last.get(name)
         if isinstance(begin, int) and isinstance(finish, int):
             return (finish - begin) / SECOND if finish >= begin else None
     return None
-
-
-def lengths_s(facts: Mapping[str, object]) -> tuple[float, float] | None:
-    """Seconds from start to end by the clock since boot, and by the wall clock; None if either is unknown."""
-    start, end = facts.get("started"), facts.get("ended")
-    if not (isinstance(start, dict) and isinstance(end, dict)):
-        return None
-    moments = [moment.get(clock) for clock in ("boot_ns", "wall_ns") for moment in (start, end)]
-    whole = [moment for moment in moments if isinstance(moment, int)]
-    if len(whole) < len(moments):
-        return None
-    return (whole[1] - whole[0]) / SECOND, (whole[3] - whole[2]) / SECOND
 
 
 def _boot(facts: Mapping[str, object]) -> object:

@@ -19,8 +19,8 @@ from gputel.analysis.incidents import incident
 from gputel.analysis.incidents.order import Silence, WatchOrder, parse_order
 from gputel.analysis.incidents.standing import Standing, standings
 from gputel.analysis.incidents.verdict import HangVerdict, judge
-from gputel.telemetry import events
-from gputel.telemetry.clock import SECOND, SystemClock
+from gputel.telemetry import events, run_folder
+from gputel.telemetry.clock import SECOND
 from gputel.telemetry.inside import ask, unseen
 from gputel.telemetry.process.output_index import RECORD
 
@@ -45,7 +45,7 @@ class HangWatcher:
     """Watches one segment until its command and its recorder have ended."""
 
     def __init__(self, order: WatchOrder) -> None:
-        self._order, self._clock = order, SystemClock()
+        self._order = order
         self._segment, self._folder = Path(order.segment), Path(order.folder)
         self._reads: list[int] = []
         self._size = 0
@@ -69,7 +69,7 @@ class HangWatcher:
     def _report_unseen(self, command: int | None) -> None:
         """Says once what cannot be seen; after the command the recorder removes the folder itself."""
         if self._folder.is_dir():
-            unseen.report(self._segment, self._folder, self._clock.stamp().wall)
+            unseen.report(self._segment, self._folder)
         elif command and not self._removed and not select.select([command], [], [], 0)[0]:
             self._removed = True
             _say(self._order, f"no stacks of any process: {self._folder} was removed")
@@ -112,7 +112,7 @@ class HangWatcher:
         self._known = ""
 
     def _write(self, verdict: HangVerdict, found: Sequence[Standing]) -> None:
-        wall = self._clock.stamp().wall
+        wall = run_folder.now_ns(self._segment)
         since = self._reads[-1] if self._reads else None
         written = incident.write(self._segment, wall, since, verdict, found)
         self._written.append(time.monotonic())
@@ -152,4 +152,4 @@ def _say_if_restarted(order: WatchOrder) -> None:
 
 
 def _say(order: WatchOrder, words: str) -> None:
-    events.append(Path(order.segment), SystemClock().stamp().wall, unseen.KIND, words)
+    events.note(Path(order.segment), unseen.KIND, words)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import math
 import shutil
-import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,6 +34,7 @@ from gputel.analysis.live import api_rows
 from gputel.analysis.live.causes import cause_now
 from gputel.analysis.live.update import segment_of
 from gputel.telemetry import events, run_folder
+from gputel.telemetry.clock import wall_s
 from gputel.telemetry.errors import DamagedFile, reason
 from gputel.telemetry.events import ALARM
 from gputel.telemetry.user_folders import user_folder
@@ -62,7 +62,7 @@ Key = tuple[int, int, object]
 class RunAlarms:
     """Judges one run. `active` are the alarms that are on now, `history` those raised and cleared, oldest first."""
 
-    def __init__(self, run: Followed, rules: Sequence[Rule], now: Callable[[], float] = time.time) -> None:
+    def __init__(self, run: Followed, rules: Sequence[Rule], now: Callable[[], float] = wall_s) -> None:
         self._run, self._rules, self._now = run, rules, now
         self._engine = RuleEngine(rules, self._explained)
         self._looked = float("-inf")

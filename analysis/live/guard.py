@@ -128,7 +128,7 @@ class Guard:
         """Writes an event to the segment, and a line to standard error."""
         segment = Path(self._instructions.segment)
         with contextlib.suppress(OSError):
-            events.append(segment, clock.SystemClock().stamp().wall, kind, words, **facts)
+            events.note(segment, kind, words, **facts)
         say(words)
 
     def _run_then(self) -> None:

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gputel.analysis.live.web import access
+from gputel.telemetry.clock import wall_s
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.secrets import mask
 
@@ -103,7 +104,7 @@ class Exporter:
         yield alarms
 
     def _gpus(self, views: Sequence[View]) -> Iterator[Any]:
-        now = datetime.now(timezone.utc)
+        now = datetime.fromtimestamp(wall_s(), timezone.utc)
         fresh = [(view, gpu) for view in views for gpu in view.gpus if now - gpu.at < STALE]
         for export in EXPORTS:
             core = self._client.core
@@ -130,7 +131,7 @@ class Exporter:
 
     def _machines(self, views: Sequence[View]) -> Iterator[Any]:
         """The last second of each machine, its disks and its networks."""
-        now = datetime.now(timezone.utc)
+        now = datetime.fromtimestamp(wall_s(), timezone.utc)
         fresh = [(view, machine) for view in views for machine in view.machines if now - machine.at < STALE]
         families: dict[str, Any] = {}
         for view, machine in fresh:

@@ -5,23 +5,20 @@ Doubts about the reading itself come first, then tokens against throughput, then
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from gputel.analysis import text
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.runs.cross_checks import Figure, cross_checks, figure
 from gputel.analysis.runs.record_gaps import StepTime, record_gaps, time_by_gaps
-from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
 
 FEWEST_GAPS = 3  # between records, that tell the time of a step
-SET_S, SLEWED = 1.0, 0.001  # difference of two clocks that is none: NTP slews by 0.05 % at most
 
 
 def log_doubts(subject: RunData) -> tuple[Doubt, ...]:
@@ -31,28 +28,8 @@ def log_doubts(subject: RunData) -> tuple[Doubt, ...]:
     return (
         *subject.log.doubts,
         *subject.step_tokens.doubts,
-        *_clock_set(subject),
         *cross_checks(log_figures(subject)),
     )
-
-
-def _clock_set(subject: RunData) -> Iterator[Doubt]:
-    """Yields a doubt for each segment whose length by the wall clock is not that by the clock since boot."""
-    for facts in subject.recording.descriptions if subject.recording else ():
-        if (lengths := run_folder.lengths_s(facts)) is None:
-            continue
-        boot_s, wall_s = lengths
-        if abs(wall_s - boot_s) <= SET_S + SLEWED * boot_s:
-            continue
-        way = "forward" if wall_s > boot_s else "back"
-        yield Doubt(
-            "run",
-            "clock",
-            f"the recording took {text.duration(boot_s)} by the clock since boot, and the wall clock was set "
-            f"{way} by {text.duration(abs(wall_s - boot_s))} in that time",
-            "times across that moment are wrong, and with them tok/s and what spans cost",
-            {"boot_s": boot_s, "wall_s": wall_s},
-        )
 
 
 def log_figures(subject: RunData) -> dict[str, Figure | None]:

@@ -219,14 +219,13 @@ def _record(
 
 def _leave(segment: Segment, folder: Path | None) -> None:
     """Takes the last rows and failures out of the folder in memory, and removes it."""
-    from gputel.telemetry.clock import SystemClock
     from gputel.telemetry.inside import drain, environment, unseen
 
     if folder is not None:
         with contextlib.suppress(OSError):
             drain.drain(segment.path, folder)
         with contextlib.suppress(OSError):
-            unseen.report(segment.path, folder, SystemClock().stamp().wall)
+            unseen.report(segment.path, folder)
         environment.leave(folder)
 
 

@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import os
 import select
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -138,7 +137,7 @@ def main(segment: str, folder: str, recorder: str, command: str) -> None:
             if not failure:
                 failure = f"gputel.log: the run folder takes nothing: {error.strerror}; memory keeps it"
                 with contextlib.suppress(OSError):
-                    events.append(Path(segment), time.time_ns(), "unseen", failure)
+                    events.note(Path(segment), "unseen", failure)
 
 
 def _open(process: int) -> int | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from gputel.telemetry import filesystem
+from gputel.telemetry.clock import wall_at_boot
 from gputel.telemetry.errors import reason
 
 Level: TypeAlias = Literal["off", "stacks"]
@@ -27,6 +28,10 @@ ASKED = ".ask"
 """The ending of the pipe by which a process is asked."""
 ROWS = ".jsonl"
 """The ending of the file to which a process appends what it says by `gputel.log`."""
+
+
+CLOCK = "clock"
+"""The file from which `gputel.log` takes the recorder's wall clock."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,7 @@ def _make(root: Path) -> Path:
     _sweep(above)
     folder = above / f"{os.getpid()}-{os.urandom(6).hex()}"
     folder.mkdir(mode=0o700)
+    (folder / CLOCK).write_text(str(wall_at_boot()))
     return folder
 
 

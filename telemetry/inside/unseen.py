@@ -35,7 +35,7 @@ def note(folder: Path, pid: str, failure: str) -> None:
         file.write(f"{failure}\n")
 
 
-def report(segment: Path, folder: Path, wall_ns: int) -> None:
+def report(segment: Path, folder: Path) -> None:
     """Writes the event of a folder with failures, once, whichever process is first. Raises OSError."""
     lines = failures(folder)
     if not lines:
@@ -43,7 +43,7 @@ def report(segment: Path, folder: Path, wall_ns: int) -> None:
     with contextlib.suppress(FileExistsError):
         (folder / "reported").touch(exist_ok=False)
         more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
-        events.append(segment, wall_ns, KIND, f"{sentence(lines[0])}{more}")
+        events.note(segment, KIND, f"{sentence(lines[0])}{more}")
 
 
 def _first_line(path: Path) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from pathlib import Path
 
+from gputel.telemetry.clock import wall_ns
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import libc
 from gputel.telemetry.process.shared_memory import Ledger
@@ -40,7 +40,7 @@ class AttachedLog:
     def stamps(self, count: int) -> list[tuple[int | None, int]]:
         """Stamps all that the log has grown by, though the copy may be far behind."""
         size, begin = os.fstat(self._file).st_size, self._ledger.position - count
-        wall = time.time_ns()
+        wall = wall_ns()
         ends: list[tuple[int | None, int]] = []
         if self._stamped < self.before:
             self._stamped = self.before

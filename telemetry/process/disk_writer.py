@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gputel.telemetry import events, run_folder
-from gputel.telemetry.clock import SECOND
+from gputel.telemetry.clock import SECOND, wall_ns
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process.output_index import RECORD, UNKNOWN
 from gputel.telemetry.process.shared_memory import Ledger, Ring
@@ -227,7 +227,7 @@ class DiskWriter(threading.Thread):
             self._reported_lost = lost
         with contextlib.suppress(OSError):
             while self._unwritten_events:
-                events.append(self._folder, time.time_ns(), *self._unwritten_events[0])
+                events.append(self._folder, wall_ns(), *self._unwritten_events[0])
                 del self._unwritten_events[0]
 
     def _record_end(self) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from gputel.telemetry.clock import SECOND, SystemClock
+from gputel.telemetry.clock import SECOND, SystemClock, wall_ns
 from gputel.telemetry.priority import raise_priority
 from gputel.telemetry.process.disk_writer import DiskWriter, OutputQueues
 from gputel.telemetry.process.output_index import RECORD, pack
@@ -78,7 +78,7 @@ class OutputPipe:
             return 0
 
     def stamps(self, count: int) -> list[tuple[int | None, int]]:
-        return [(time.time_ns(), count)]
+        return [(wall_ns(), count)]
 
     def descriptors(self) -> set[int]:
         return {self.descriptor}
@@ -124,7 +124,7 @@ def take_over(state: KeeperState) -> None:
     state.stamps.recover(whole, 0)
     state.stamps.forget_unpublished(RECORD.size)
     if state.output.recover(os.fstat(state.log).st_size + state.ledger.skipped, PIPE_BYTES):
-        state.stamps.put(pack(time.time_ns(), state.output.head))
+        state.stamps.put(pack(wall_ns(), state.output.head))
 
 
 class Keeper:

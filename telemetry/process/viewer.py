@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gputel.telemetry import recorder_lock, run_folder
-from gputel.telemetry.clock import SECOND, Stamp, SystemClock
+from gputel.telemetry import events, recorder_lock, run_folder
+from gputel.telemetry.clock import SECOND, Stamp, SystemClock, set_by_ns
 from gputel.telemetry.process import children, libc, spawn
 from gputel.telemetry.process.children import Sample, Supervisor
 from gputel.telemetry.process.companions import Companions, OnDemand, Order
@@ -34,6 +34,8 @@ FAULTS_AT_END = 20
 """How many turns in a row may fail once the command has ended, before the closing is given up."""
 LONGEST_SAVE = 10 * SECOND
 """How long the end waits for the source to be saved."""
+CLOCK_SET_S = 1.0
+"""By how much the machine's clock must have been set for an event."""
 FIRST_REPORT = 2 * SECOND
 """How long a command that ends at once waits for the sampler to report whether there is a GPU."""
 
@@ -130,7 +132,7 @@ class Viewer:
         self._saving: int | None = None
         self._stopped: Stamp | None = None
         self._cut = False
-        self._faults = 0
+        self._faults = self._clock_set_by = 0
         self._looked = time.monotonic_ns()
 
     def start(self) -> None:
@@ -237,6 +239,7 @@ class Viewer:
         if self._has_ended():
             self._sampling.finish()
         self._look_at_end()
+        self._look_at_clock()
         self._reporter.report(time.monotonic_ns())
 
     def _wait(self) -> list[int]:
@@ -321,6 +324,17 @@ class Viewer:
         nothing_left = self._sampling.finished and not self._job.follow
         if over or nothing_left or self._followed_ended():
             self._stop_recording()
+
+    def _look_at_clock(self) -> None:
+        """Note when the machine's clock was set."""
+        set_by = set_by_ns()
+        change = (set_by - self._clock_set_by) / SECOND
+        if abs(change) > CLOCK_SET_S:
+            self._clock_set_by = set_by
+            text = (
+                f"the machine's clock was set {'forward' if change > 0 else 'back'} by {abs(change):,.1f} s"
+            )
+            events.note(self._job.folder, "clock", f"{text}; that of the recording goes on as it was")
 
     def _followed_ended(self) -> bool:
         process = self._keeper.process if self._keeper else None

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gputel.telemetry import events, own_process, recorder_lock, run_folder
-from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.remote import names
 from gputel.telemetry.remote.courier import Courier, Sent
@@ -97,4 +96,4 @@ def _wait(wait_s: float, segment: Path, sleep: Callable[[float], None], *, over:
 def _note(segment: Path, text: str) -> None:
     """An event; a full disk leaves it out."""
     with suppress(OSError):
-        events.append(segment, SystemClock().stamp().wall, EVENT, text)
+        events.note(segment, EVENT, text)

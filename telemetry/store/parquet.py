@@ -8,7 +8,6 @@ files.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from functools import partial
 from itertools import groupby
@@ -92,7 +91,7 @@ def _read(folder: Path, part: Part) -> tuple[Tier, pl.DataFrame] | None:
     content = journal.read(part.path)
     for fault in content.faults if content else []:
         text = f"{folder.name}/{part.path.name}:{fault.offset}: {fault.length} damaged bytes were skipped"
-        events.append(folder.parent, time.time_ns(), "gap", text)
+        events.note(folder.parent, "gap", text)
     return None if content is None else (content.tier, ticks.from_journal(content))
 
 

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from gputel.telemetry import clock
 from gputel.telemetry.clock import SystemClock, iso
 
 
@@ -21,18 +22,26 @@ def test_three_clocks_are_read_together() -> None:
 def test_clocks_of_a_stamp_agree_though_the_thread_is_interrupted_while_it_reads_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    read, interruptions = time.time_ns, [0.02, 0.01]
+    read, interruptions = time.monotonic_ns, [0.02, 0.01]
 
     def interrupted() -> int:
         time.sleep(interruptions.pop() if interruptions else 0)
         return read()
 
     usual = SystemClock().stamp()
-    monkeypatch.setattr("gputel.telemetry.clock.time.time_ns", interrupted)
+    monkeypatch.setattr("gputel.telemetry.clock.time.monotonic_ns", interrupted)
     torn = SystemClock().stamp()
-    assert abs((torn.wall - torn.monotonic) - (usual.wall - usual.monotonic)) < 2_000_000
+    assert abs((torn.boot - torn.monotonic) - (usual.boot - usual.monotonic)) < 2_000_000
+
+
+def test_stamps_go_on_as_before_when_the_machines_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, read = SystemClock().stamp(), time.time_ns
+    monkeypatch.setattr("gputel.telemetry.clock.time.time_ns", lambda: read() - 3600 * clock.SECOND)
+    after = SystemClock().stamp()
+    assert after.wall - before.wall == after.boot - before.boot
+    assert round(clock.set_by_ns() / clock.SECOND) == -3600
 
 
 def test_deadline_that_has_passed_is_not_slept_for() -> None:
-    clock = SystemClock()
-    clock.sleep_until(clock.monotonic() - 10**12)
+    machine = SystemClock()
+    machine.sleep_until(machine.monotonic() - 10**12)

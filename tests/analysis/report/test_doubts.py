@@ -11,8 +11,6 @@ from gputel.analysis import runs
 from gputel.analysis.report import answer, make_report
 from gputel.analysis.runs import paths, read_run
 from gputel.analysis.runs.log_doubts import log_doubts
-from gputel.telemetry import run_folder
-from gputel.telemetry.process import output_index
 from tests.analysis.report.conftest import Make
 
 SAMPLES = Path(__file__).parents[3] / "sample_logs"
@@ -126,28 +124,3 @@ def test_compare_has_the_doubts_of_its_runs(tmp_path: Path) -> None:
     assert {run: [doubt["kind"] for doubt in doubts] for run, doubts in answered["doubts"].items()} == {
         "b": ["step-time"]
     }
-
-
-@pytest.mark.parametrize(
-    ("set_s", "words"),
-    [
-        (-3600.0, ["the recording took 30.0 s", "set back by 1 h"]),
-        (2.0, ["the recording took 30.0 s", "set forward by 2.0 s"]),
-        (0.9, []),
-        (0.0, []),
-    ],
-)
-def test_clock_that_was_set_during_a_recording_is_a_doubt(
-    subject: Make, tmp_path: Path, set_s: float, words: list[str]
-) -> None:
-    """An NTP step; daylight saving time does not touch recorded times, which are UTC."""
-    subject(lines(0.5, 500.0, 131_072.0, stamps=False), gpus=1)
-    started = {"wall_ns": 10**18, "boot_ns": 10**12}
-    ended = {"wall_ns": 10**18 + round((30 + set_s) * 1e9), "boot_ns": 10**12 + 30 * 10**9}
-    segment = run_folder.open_folder(tmp_path / "run").segments[0]
-    segment.index.write_bytes(output_index.pack(None, segment.output.stat().st_size))
-    run_folder.update(segment.path, started=started, ended=ended)
-    segment.gpu.mkdir(exist_ok=True)
-    doubts = [doubt for doubt in log_doubts(read_run(segment.path)) if doubt.what == "clock"]
-    assert len(doubts) == bool(words)
-    assert all(word in doubts[0].text for word in words)

@@ -52,8 +52,8 @@ def test_first_failures_become_one_event_with_their_number(meeting: Path, tmp_pa
     unseen.note(meeting, "71", "OSError: no room for api_key=sk-abcdefghijklmnop1234567890")
     unseen.note(meeting, "71", "a later failure")
     unseen.note(meeting, "72", "OSError: no room")
-    for second in (1, 2):
-        unseen.report(tmp_path, meeting, second * SECOND)
+    for _ in range(2):
+        unseen.report(tmp_path, meeting)
     (event,) = events.read(tmp_path)
     assert event["kind"] == "unseen"
     assert event["text"].startswith("no stacks of process 71: OSError: no room for ")
@@ -62,7 +62,7 @@ def test_first_failures_become_one_event_with_their_number(meeting: Path, tmp_pa
 
 
 def test_training_without_failures_has_no_event(meeting: Path, tmp_path: Path) -> None:
-    unseen.report(tmp_path, meeting, SECOND)
+    unseen.report(tmp_path, meeting)
     assert list(events.read(tmp_path)) == []
 
 
