@@ -31,6 +31,7 @@ EVENTS = {
     "nan": "NaN",
     "nccl": "NCCL error",
     "oom": "out of memory",
+    "overhead": "driver calls over budget",
     "rate": "new rate",
     "sync": "sending",
     "train": "training",

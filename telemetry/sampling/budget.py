@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.machine import Report
 from gputel.telemetry.readings import ReadingRate
-from gputel.telemetry.sampling.cost import Durations
+from gputel.telemetry.sampling.cost import MINUTE, Durations
 from gputel.telemetry.sampling.patience import Patience
 from gputel.telemetry.sampling.plan import (
     FASTER,
@@ -31,6 +31,8 @@ from gputel.telemetry.sampling.plan import (
 WINDOW = 10 * SECOND
 FEWEST_READS = 5
 """A tier with fewer reads in a window is judged in a later one, by all reads since the last time."""
+FEW_PREEMPTIONS = 60
+"""In a minute; with more of them, time inside the driver is not the driver's alone."""
 ROOM = 0.8
 """A rate is raised again only if all tiers then take less than this share of the budget."""
 SLOWEST_S = 10
@@ -108,7 +110,12 @@ class Budget:
         self._planned: dict[CallKey, ReadingRate] = {}
         """The planned rates of calls whose readings are in a slower tier now."""
         self._moved: dict[CallKey, dict[str, object]] = {}
+        self._steps: dict[CallKey, tuple[float, float, float]] = {}
+        """The calls that were moved in this judgement: from and to which rate, and the share of a core before."""
         self._since = 0
+        self._minute: tuple[int, int, int] | None = None
+        """Since when the mean is taken; the time inside the driver, and the preemptions, by then."""
+        self._is_mean_over = False
         self._patience = Patience()
 
     @property
@@ -117,7 +124,7 @@ class Budget:
 
     def begin(self, now: int) -> None:
         """Start a window; called by each sampling thread before its first read."""
-        self._since = now
+        self._since, self._minute = now, None
 
     def add(self, tier: int, cost: ReadCost) -> None:
         """Count one read of a tier."""
@@ -134,6 +141,7 @@ class Budget:
         self._since, before = now, self._plan
         for tier in self._tiers:
             tier.learn()
+        share = self._total()
         self._move_down()
         every = self._lowered()
         if every is not None:
@@ -142,7 +150,30 @@ class Budget:
             self._set(raised)
         elif self._plan is before:
             self._move_up()
+        self._report_moves(share)
         return None if self._plan is before else self._plan
+
+    def judge_mean(self, now: int, inside_ns: int) -> None:
+        """Report calls that take more than the budget in a whole minute, though the median read does not.
+
+        No rate is lowered for a few slow calls. A minute in which rates changed, or in which the thread was often
+        preempted, is not judged.
+        """
+        state = now, inside_ns, self.spending().ru_nivcsw
+        since, before, preempted = self._minute or state
+        if self._minute and now - since < MINUTE:
+            return
+        is_first, self._minute = self._minute is None, state
+        if is_first or state[2] - preempted > FEW_PREEMPTIONS:
+            return
+        share, median = (inside_ns - before) / (now - since), self._total()
+        if share > self._limit >= median and not self._is_mean_over:
+            text = (
+                f"calls into the driver took {_percent(share)} of a core in the last minute, more than "
+                f"{self._budget_words()}; the median read takes {_percent(median)}, so that rates stay as they are"
+            )
+            self._report("overhead", text, share=round(share, 4), median_share=round(median, 4))
+        self._is_mean_over = share > (ROOM if self._is_mean_over else 1) * self._limit
 
     def lowered(self) -> list[dict[str, object]]:
         """Each tier, and each reading, that was ever read less often than planned, with both rates."""
@@ -189,7 +220,7 @@ class Budget:
                 self._move(call, source, target)
 
     def _move(self, call: CallKey, source: ReadingRate, target: ReadingRate) -> None:
-        share, before = self._total(), {tier.planned.tier.name: tier for tier in self._tiers}
+        before = {tier.planned.tier.name: tier for tier in self._tiers}
         old_hz, ns = self._rate(source), before[source.tier].costs.pop(call)
         before[source.tier].median_ns -= ns
         self._plan = with_moved(self._plan, call, source, target)
@@ -204,7 +235,8 @@ class Budget:
             tier.reads, tier.calls = Durations(), {}
         new_hz = self._rate(target)
         (self._patience.fall if new_hz < old_hz else self._patience.rise)(call, self._since)
-        self._report_move(call, old_hz, new_hz, share, ns * old_hz / SECOND)
+        first_hz, _, own = self._steps.get(call, (old_hz, new_hz, ns * old_hz / SECOND))
+        self._steps[call] = first_hz, new_hz, own
         if SLOWER.get(source) is target:
             self._planned.setdefault(call, source)
             planned_hz = self._moved.get(call, {}).get("planned_hz", old_hz)
@@ -257,6 +289,7 @@ class Budget:
             if before != ticks:
                 change = self._patience.fall if ticks > before else self._patience.rise
                 change(tier.planned.tier.name, self._since)
+                self._minute = None
                 self._report_rate(tier.planned.tier.name, self._hz(before), self._hz(ticks), share)
 
     def _report_rate(self, tier: str, old_hz: float, new_hz: float, share: float) -> None:
@@ -264,20 +297,26 @@ class Budget:
         text = f"tier {tier} is now sampled at {new_hz:g} Hz instead of {old_hz:g} Hz: {why}"
         self._report("rate", text, tier=tier, why=why, **{"from": old_hz, "to": new_hz})
 
-    def _report_move(
-        self, readings: tuple[str, ...], old_hz: float, new_hz: float, share: float, own: float
-    ) -> None:
-        why = self._why(share, new_hz < old_hz)
-        if new_hz < old_hz:
-            why += f"; {_percent(own)} are the calls for these"
-        text = f"now sampled at {new_hz:g} Hz instead of {old_hz:g} Hz: {', '.join(readings)}; {why}"
-        self._report("rate", text, readings=list(readings), why=why, **{"from": old_hz, "to": new_hz})
+    def _report_moves(self, share: float) -> None:
+        """One event for all calls that went from one rate to another; `share` is what all took before."""
+        steps, self._steps = self._steps, {}
+        self._minute = None if steps else self._minute
+        for old_hz, new_hz in dict.fromkeys((old_hz, new_hz) for old_hz, new_hz, _ in steps.values()):
+            moved = {call: own for call, (*rates, own) in steps.items() if rates == [old_hz, new_hz]}
+            readings = [name for call in moved for name in call]
+            why = self._why(share, new_hz < old_hz)
+            if new_hz < old_hz:
+                why += f"; {_percent(sum(moved.values()))} are the calls for these"
+            text = f"now sampled at {new_hz:g} Hz instead of {old_hz:g} Hz: {', '.join(readings)}; {why}"
+            self._report("rate", text, readings=readings, why=why, **{"from": old_hz, "to": new_hz})
 
     def _why(self, share: float, lower: bool) -> str:
         limit = "more than" if lower else "which leaves room within"
+        return f"calls into the driver take {_percent(share)} of a core, {limit} {self._budget_words()}"
+
+    def _budget_words(self) -> str:
         gpus = round(self._limit / self._plan.max_overhead)
-        budget = f"the {100 * self._limit:g} % of --max-overhead" + (f" for {gpus} GPUs" if gpus > 1 else "")
-        return f"calls into the driver take {_percent(share)} of a core, {limit} {budget}"
+        return f"the {100 * self._limit:g} % of --max-overhead" + (f" for {gpus} GPUs" if gpus > 1 else "")
 
     def _hz(self, every: int) -> float:
         return float(f"{self._plan.hz / every:.3g}")

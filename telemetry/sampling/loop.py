@@ -271,6 +271,7 @@ class Loop:
         self._cost.look(now)
         if (plan := self._budget.judge(now)) is not None:
             self._rearrange(plan)
+        self._budget.judge_mean(now, sum(tier.inside_ns for tier in self._cost.tiers.values()))
         for tier_loop, every in zip(self._tier_loops, self._budget.every, strict=True):
             tier_loop.every = every
         self.look_at_counters()

@@ -1,4 +1,4 @@
-"""How long a rate that had to fall stays low: each time that it rose in vain twice as long as the time before.
+"""How long a rate that had to fall stays low: each time that it rose in vain four times as long as before.
 
 Whether a driver has recovered is known only by trying, and each try is an event and may delay ticks.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gputel.telemetry.clock import SECOND
 
-SHORTEST, LONGEST = 10 * SECOND, 640 * SECOND
+SHORTEST, LONGEST = 30 * SECOND, 960 * SECOND
 SOON = 60 * SECOND
 """A rate that falls again within this time, or before it had waited as long, rose in vain."""
 
@@ -40,6 +40,6 @@ class Patience:
         wait = self._waits.setdefault(what, Wait())
         if wait.rose is not None:
             in_vain = now - wait.rose <= max(SOON, wait.ns)
-            wait.ns = min(2 * wait.ns, LONGEST) if in_vain else SHORTEST
+            wait.ns = min(4 * wait.ns, LONGEST) if in_vain else SHORTEST
             wait.rose = None
         wait.until = now + wait.ns

@@ -1,6 +1,7 @@
 """A fake driver for each test that asks for one, and a clock that moves only when it is slept on."""
 
 import resource
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -60,10 +61,16 @@ class Rows:
         self._raw: list[tuple[int, Decode, bytes]] = []
         """Where in `_rows` the values of a row belong that is not decoded yet."""
         self._second = 0
+        self._lock = threading.RLock()  # a test looks while another thread samples
 
     @property
     def rows(self) -> list[tuple[int, int, int, list[int | None]]]:
         """Tier, deadline, stamp and values of each row."""
+        with self._lock:
+            self._decode()
+        return self._rows
+
+    def _decode(self) -> None:
         by_decoder: dict[Decode, list[tuple[int, bytes]]] = {}
         for place, decode, row in self._raw:
             by_decoder.setdefault(decode, []).append((place, row))
@@ -75,17 +82,17 @@ class Rows:
                 self._rows[place][3].extend(
                     value if ok else None for value, ok in zip(numbers, marks, strict=True)
                 )
-        return self._rows
 
     def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None:
         self._rows.append((tier, deadline_ns, stamp_ns, list(values)))
 
     def append_raw(self, tier: int, deadline_ns: int, stamp_ns: int, row: bytes, decode: Decode) -> None:
-        if self._raw and deadline_ns // SECOND != self._second:
-            assert self.rows
-        self._second = deadline_ns // SECOND
-        self._raw.append((len(self._rows), decode, row))
-        self.append(tier, deadline_ns, stamp_ns, ())
+        with self._lock:
+            if self._raw and deadline_ns // SECOND != self._second:
+                self._decode()
+            self._second = deadline_ns // SECOND
+            self._raw.append((len(self._rows), decode, row))
+            self.append(tier, deadline_ns, stamp_ns, ())
 
     def rearrange(self, tiers: Sequence[Tier]) -> None:
         self.arranged.append((len(self._rows), tiers))

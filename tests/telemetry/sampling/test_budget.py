@@ -144,6 +144,35 @@ def test_driver_that_is_slow_every_other_quarter_of_a_minute_changes_the_rate_ev
     assert max(changes[1:]) <= 3  # 20 where each try comes after ten seconds
 
 
+class SlowNowAndThen(dict[str, int | None]):
+    """One call for power in 21 takes 9 ms."""
+
+    calls = 0
+
+    def get(self, name: str, default: object = None) -> int:
+        self.calls += name == "power_w"
+        return 9 * MS if name == "power_w" and self.calls % 21 == 0 else 1000
+
+
+def test_slow_call_among_quick_ones_is_an_event_when_the_mean_is_over_the_budget() -> None:
+    recording = Recording()
+    recording.machine.prices = SlowNowAndThen()
+    recording.loop.run(recording.clock.now + 200 * SECOND)
+    ((kind, facts),) = recording.events
+    assert kind == "overhead"
+    assert facts["share"] == pytest.approx(0.045, rel=0.1)
+    assert facts["median_share"] == pytest.approx(0.002, rel=0.5)
+    assert recording.budget.every == [1, 20, 100]
+
+
+def test_mean_of_a_minute_with_many_preemptions_is_not_judged() -> None:
+    recording = Recording()
+    recording.spending.preempted = 1
+    recording.machine.prices = SlowNowAndThen()
+    recording.loop.run(recording.clock.now + 130 * SECOND)
+    assert recording.events == []
+
+
 def test_preemption_alone_changes_nothing() -> None:
     """Each read takes 5 ms on the clock, since another process runs meanwhile, and 20 us of our own time."""
     recording = Recording()
@@ -254,7 +283,36 @@ def test_reading_that_fits_at_33_hz_only_does_not_come_and_go_every_ten_seconds(
     driver.slow("Utilization", 75_000)
     driver.slow("ClockInfo", 50_000)
     recording.run(100)
-    assert 3 < len(recording.rates) < 9
+    assert 2 < len(recording.rates) < 6
+
+
+@pytest.mark.long
+@pytest.mark.needs("cc")
+def test_calls_that_are_dear_every_other_half_minute_move_ever_more_rarely(fake: MakeFake) -> None:
+    driver, changes = fake(H100), list[int]()
+    recording = FakeRecording(driver, max_overhead=0.05)
+    for _ in range(2):
+        before = len(recording.rates)
+        for _ in range(4):
+            driver.cost_as_in_a_virtual_machine()
+            recording.run(30)
+            driver.cost_nothing()
+            recording.run(30)
+        changes.append(len(recording.rates) - before)
+    assert changes[0] <= 10
+    assert changes[1] <= 2
+
+
+@pytest.mark.needs("cc")
+def test_readings_that_go_from_one_rate_to_another_together_are_one_event(fake: MakeFake) -> None:
+    driver = fake(H100)
+    recording = FakeRecording(driver, max_overhead=0.02)
+    driver.slow("Utilization", 300_000)
+    driver.slow("ClockInfo", 150_000)
+    recording.run(11)
+    (event,) = recording.rates
+    assert event["readings"] == ["util", "mem_util", "sm_mhz", "mem_mhz"]
+    assert (event["from"], event["to"]) == (100.0, 33.3)
 
 
 @pytest.mark.long
