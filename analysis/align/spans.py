@@ -179,12 +179,16 @@ def _without_stall(record: LogMark, usual_ns: float, width: int) -> int:
 
 
 def _steps_behind(inner: Sequence[LogMark]) -> int:
-    """Returns how many steps of a record may come behind the last other line, by the step of that line."""
+    """Returns how many steps of a record may come behind the last other line, by the step of that line.
+
+    None if that line names the step which follows the record: a loop that prints late owed the record.
+    """
     record = inner[-1]
     named = [mark.step for mark in inner[1:-1] if mark.step is not None]
     if record.step is None or not named:
         return record.steps
-    return min(max(record.step - max(named) + 1, 1), record.steps)
+    behind = record.step - max(named) + 1
+    return 0 if behind == 0 else min(max(behind, 1), record.steps)
 
 
 def _shared_out(train_ns: float, widths: Sequence[int], most_behind: float = 1.0) -> list[int]:

@@ -275,6 +275,16 @@ def test_save_announced_before_its_step_is_not_taken_for_training(tmp_path: Path
     assert seconds["checkpoint"] == pytest.approx(3 * 4, abs=1)
 
 
+def test_step_printed_behind_the_save_of_the_next_one_comes_before_that_save(recorded: Recorded) -> None:
+    """The loop launches step 5, reads the loss of step 4 and prints it: `step 4` stands behind `step_000005`."""
+    lines = [(float(number + 1), step(number, dt_ms=1000.0)) for number in range(4)]
+    lines += [(5.5, validation(5)), (5.5, saved(5)), (8.5, step(4, dt_ms=1000.0))]
+    lines += [(float(number + 4.5), step(number, dt_ms=1000.0)) for number in range(5, 10)]
+    spans = cut_spans(recorded([(0, 14, lines)]))
+    others = [row for row in kinds_and_seconds(spans) if row[0] in ("eval", "checkpoint")]
+    assert others == [("eval", 5.0, 5.5), ("checkpoint", 5.5, 8.5)]
+
+
 @pytest.mark.parametrize("eval_s", [0.0, 0.4])
 def test_evaluations_shorter_than_a_second_are_right_on_average(eval_s: float, tmp_path: Path) -> None:
     """Steps of 0.31 s, stamps of whole seconds, an evaluation and a save of 2 s after every 50th step."""
