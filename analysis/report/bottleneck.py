@@ -181,7 +181,7 @@ def _input(_case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
 
 def _communication(case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
     limit, steps = facts["power_limit_w"], case.steps
-    if not limit or facts["util"] is None:
+    if facts["power_share"] is None or facts["util"] is None:
         return None
     spins = (pl.col("util") >= IN_USE) & (pl.col("power_mean_w") < LOW_POWER * limit)
     time = pl.col("duration_s") * pl.col("steps")

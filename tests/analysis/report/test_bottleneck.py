@@ -90,6 +90,12 @@ def test_gpus_that_always_spin_are_waiting(subject: Make) -> None:
     )  # there is no other rank to wait for
 
 
+def test_steps_of_which_no_power_of_all_gpus_is_known_are_no_waiting(subject: Make) -> None:
+    """One of two GPUs was lost before the training began."""
+    steps = rows(util=100.0, power_mean_w=None)
+    assert bottleneck_verdict(Case(subject([], gpus=2), steps, gpus({}, {}))).answer == "unknown"
+
+
 def test_printed_mfu_that_the_runs_own_figures_contradict_is_no_evidence(subject: Make) -> None:
     """Two H100s would need 123 % of their peak for these tokens per second; the log prints 42 %."""
     lines = [
