@@ -137,7 +137,7 @@ def energy_errors(sensor: PowerSensor) -> tuple[pl.Expr, pl.Expr]:
     within = time_s * pl.max_horizontal(power, others.fill_nan(None))
     sampled = SURE * SAMPLED
     energy = (within**2 + late**2 + sampled**2 + (missing * JOULES) ** 2).sqrt()
-    return energy, (late**2 + sampled**2 + (time_s * moved) ** 2).sqrt() / pl.col("duration_s")
+    return energy, (late**2 + sampled**2 + (time_s * moved) ** 2).sqrt() / pl.col("power_s")
 
 
 def _late_s(sensor: PowerSensor) -> pl.Expr:

@@ -96,7 +96,7 @@ def of_spans(spans: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
 def totals(spans: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
     """Sums by kind, or by kind and phase, in the order of KINDS; adds the shares of time and energy.
 
-    `contains` is the kind that nothing separates from the training.
+    `contains` is the kind that nothing separates from the training, `power_s` the time that the power averages.
     """
     node = ["node"] if "node" in spans.columns else []
     inseparable = pl.when(pl.col("kind") == "train").then("text").alias("contains")
@@ -167,7 +167,7 @@ def _together(
     measures = {
         "duration_s": seconds,
         "measured": share,
-        "power_mean_w": _power_of_all(by_gpu),
+        "power_mean_w": _sum_of_all(by_gpu, "power_mean_w"),
         "power_peak_w": peak,
         "energy_j": joules,
         "energy_sampling_j": _sum(by_gpu, "energy_sampling_j"),  # GPUs of one training jump together
@@ -176,7 +176,7 @@ def _together(
         "refreshes": refreshes,
         "temp_c": _most(by_gpu, "temp_c"),
         "temp_peak_c": _most(by_gpu, "temp_peak_c"),
-        "mem_peak_mib": _sum(by_gpu, "mem_peak_mib"),
+        "mem_peak_mib": _sum_of_all(by_gpu, "mem_peak_mib"),
         "throttled_s": _most(by_gpu, "throttled_s"),
     }
     return {
@@ -265,9 +265,9 @@ def _sum(by_gpu: list[dict[str, Numbers]], name: str, *, whole: bool = False) ->
     return np.sum(arrays, axis=0) if whole else _added(arrays)
 
 
-def _power_of_all(by_gpu: list[dict[str, Numbers]]) -> Numbers:
-    """Sums mean power; NaN while a GPU that has power readings elsewhere lacks them, as a sum would be too low."""
-    measured = [values["power_mean_w"] for values in by_gpu if not np.isnan(values["power_mean_w"]).all()]
+def _sum_of_all(by_gpu: list[dict[str, Numbers]], name: str) -> Numbers:
+    """Sums over GPUs; NaN while a GPU that has values elsewhere lacks them, as a sum would be too low."""
+    measured = [values[name] for values in by_gpu if not np.isnan(values[name]).all()]
     return np.sum(measured, axis=0) if measured else np.full(len(by_gpu[0]["seconds"]), np.nan)
 
 
@@ -301,6 +301,7 @@ def _one_by_one(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.D
         seconds.sum(),
         _weighted("measured", seconds),
         _weighted("power_mean_w", seen),
+        seen.filter(pl.col("power_mean_w").is_not_null()).sum().alias("power_s"),
         pl.col("power_peak_w").max(),
         *(_sum_of(name) for name in SUMS),
         _measured("energy_sampling_j", pl.col("energy_sampling_j").pow(2).sum().sqrt()),
@@ -322,7 +323,7 @@ def _over_nodes(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.D
         pl.col("spans", "steps").max(),
         pl.col("start").min(),
         pl.col("end").max(),
-        pl.col("duration_s", "measured").mean(),
+        pl.col("duration_s", "measured", "power_s").mean(),
         *(_sum_of(name) for name in ("power_mean_w", "power_peak_w", "mem_peak_mib", *ENERGIES)),
         _sum_of("energy_j").alias("_beside"),
         _sum_of("energy_counter_j").alias("_counted"),

@@ -51,17 +51,15 @@ def phase_table(
     each = [(phase, time.seconds, time.error_s, time.origin) for phase, time in times.items()]
     for table in (pl.DataFrame(each, schema=STEP_TIMES, orient="row"), printed, errors):
         sums = sums.join(table, on="phase", how="left", maintain_order="left")
-    energy, time = (
-        pl.col("energy_error_j") / pl.col("energy_j"),
-        pl.col("duration_error_s") / pl.col("duration_s"),
-    )
+    energy = pl.col("energy_error_j") / (pl.col("j_per_step") * pl.col("_whole_steps"))
+    time = pl.col("duration_error_s") / pl.col("duration_s")
     batch = subject.facts.tokens_per_step
     tokens = batch.relative_error if batch else 0.0
     return sums.with_columns(
         tok_per_sec_error=pl.col("tok_per_sec") * (time**2 + tokens**2).sqrt(),
         j_per_step_error=pl.col("j_per_step") * energy,
         j_per_token_error=pl.col("j_per_token") * (energy**2 + tokens**2).sqrt(),
-    )
+    ).drop("_whole_steps")
 
 
 def phases_border(
@@ -92,6 +90,7 @@ def _sums(steps: pl.DataFrame) -> pl.DataFrame:
         _known(tokens).alias("tokens"),
         (_known(tokens) / seconds.sum()).alias("tok_per_sec"),
         _known(joules).alias("energy_j"),
+        weight.filter(whole).sum().alias("_whole_steps"),
         (_known(joules.filter(whole)) / weight.filter(whole).sum()).alias("j_per_step"),
         (_known(joules.filter(whole)) / _known(tokens.filter(whole))).alias("j_per_token"),
     )

@@ -229,6 +229,19 @@ def test_gpus_are_summed_averaged_or_the_hottest_counts() -> None:
     assert row["energy_counter_j"] is None
 
 
+def test_power_and_memory_are_unknown_while_one_of_two_gpus_answers_nothing() -> None:
+    rows = [
+        {"time": START + at, "gpu": gpu, "power_w": 100.0, "mem_used_mib": 10.0}
+        for at, _ in every(10, 4, 0.0)
+        for gpu in ("0", "1")
+        if gpu == "0" or at < 2 * SECOND
+    ]
+    frame = pl.DataFrame(rows).with_columns(pl.col("time").cast(MOMENT))
+    whole, lacking = measured(spans_of([(0, SECOND), (3 * SECOND, 4 * SECOND)]), frame).to_dicts()
+    assert (whole["power_mean_w"], whole["mem_peak_mib"]) == (200, 20)
+    assert (lacking["power_mean_w"], lacking["mem_peak_mib"], lacking["measured"]) == (None, None, 0.5)
+
+
 def test_each_node_has_its_own_gpus() -> None:
     frame = frame_of({"0": every(10, 1, 100.0)})
     both = pl.concat(
