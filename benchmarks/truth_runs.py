@@ -312,9 +312,30 @@ def _case(seed: int, number: int, rng: random.Random) -> Case:
         options |= {"crash": rng.uniform(0.6, 0.9), "every": 1}
     if options["every"] == 1 and not options["inside"] and rng.random() < 0.4:
         options |= rng.choice([{"late": rng.uniform(0.3, 0.95)}, {"late": 0.9}, {"queued": True}])
+    options |= _planted(number, options)
     kind = "-late" if options.get("late") else "-queued" if options.get("queued") else ""
-    name = f"r{number:02d}-{style}-{readings or 'log'}-{options['stamps'] or 'none'}{kind}"
+    name = f"r{number:02d}-{options['style']}-{readings or 'log'}-{options['stamps'] or 'none'}{kind}"
     return Case(name, seed + number, **options)
+
+
+def _planted(number: int, options: dict[str, Any]) -> dict[str, Any]:
+    """What chance seldom draws: one of each in twenty runs."""
+    plain = {"every": 1, "inside": False, "thousandth": False, "late": 0.0, "queued": False, "crash": None,
+             "gap": None, "lost": None}  # fmt: skip
+    saved = {
+        "save_every": 80,
+        "stamps": options["stamps"] or (options["readings"] != "recording" and "s") or None,
+    }
+    steps = options["steps"]
+    match number % 20:
+        case 2:  # a save that is announced before the line of the step that precedes it
+            return {**plain, **saved, "style": "keyed", "queued": True}
+        case 8:  # a GPU is lost early in the training
+            first = options["start_s"] / (options["start_s"] + steps * options["step_s"])
+            return {"gap": None, "gpus": max(2, options["gpus"]), "lost": first + 0.3 * (1 - first)}
+        case 14:  # the first step behind a save is lost, and done once more
+            return {**plain, **saved, "style": "desired", "crash": (steps // 80 * 80 + 0.6) / steps}
+    return {}
 
 
 def _stamps(readings: str | None, style: str, rng: random.Random) -> str | None:

@@ -58,7 +58,7 @@ def log_marks(subject: RunData, tables: TimedLog) -> dict[str | None, list[LogMa
 def _lines(tables: TimedLog) -> Iterator[LogMark]:
     others = pl.concat([_evals(tables.evals), _checkpoints(tables.events)], how="diagonal_relaxed")
     others = others if tables.stamped else _within_steps(others, tables.records)
-    rows = pl.concat([others, _records(tables.records)], how="diagonal_relaxed")
+    rows = pl.concat([others, _records(tables.records, tables.events)], how="diagonal_relaxed")
     rows = rows.filter(pl.col("time").is_not_null()).sort("line", maintain_order=True)
     rows = rows.with_columns(pl.col("time").dt.epoch("ns").cum_max())
     names = ("kind", "time", "phase", "attempt", "step", "steps", "first", "dt_ns", "text")
@@ -95,14 +95,15 @@ def _within_steps(others: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
     return contained.filter(pl.col("longer")).with_columns(time=ends).select(others.columns)
 
 
-def _records(records: pl.DataFrame) -> pl.DataFrame:
+def _records(records: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    records = records.with_columns(resumed=_resumed(records, events))
     numbered = records.filter(pl.col("step").is_not_null()).unique(
-        ["phase", "attempt", "step"], keep="first", maintain_order=True
+        ["phase", "attempt", "resumed", "step"], keep="first", maintain_order=True
     )
     records_once = pl.concat([numbered, records.filter(pl.col("step").is_null())]).sort(
         "line", maintain_order=True
     )
-    place = ["phase", "attempt"]
+    place = ["phase", "attempt", "resumed"]
     gap = pl.col("step").diff().over(place)
     usual = gap.median().over(place).cast(pl.Int64)
     dt = pl.col("dt_ms") * 1e6 if "dt_ms" in records_once.columns else pl.lit(None, pl.Float64)
@@ -110,12 +111,23 @@ def _records(records: pl.DataFrame) -> pl.DataFrame:
         pl.lit("train").alias("kind"),
         "time",
         "line",
-        *place,
+        "phase",
+        "attempt",
         "step",
         pl.coalesce(gap, _steps_of_first(usual), 1).alias("steps"),
         pl.int_range(pl.len()).over(place).eq(0).alias("first"),
         pl.when(dt.is_finite() & (dt >= 0)).then(dt).alias("dt_ns"),
     )
+
+
+def _resumed(records: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
+    """Returns how often the last step was done once more behind a line that says that the run goes on.
+
+    An equal step begins no attempt, for it may be a copy; such a line tells one from the other.
+    """
+    said = events.filter(pl.col("kind").is_in(("resume", "restart")))["line"].sort()
+    behind = pl.Series(said.search_sorted(records["line"]), dtype=pl.Int64).diff() > 0
+    return ((records["step"].diff() == 0) & behind).fill_null(value=False).cum_sum()
 
 
 def _steps_of_first(usual: pl.Expr) -> pl.Expr:

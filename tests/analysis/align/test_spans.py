@@ -285,6 +285,16 @@ def test_step_printed_behind_the_save_of_the_next_one_comes_before_that_save(rec
     assert others == [("eval", 5.0, 5.5), ("checkpoint", 5.5, 8.5)]
 
 
+def test_step_done_once_more_behind_a_resume_is_a_second_step_behind_a_start(recorded: Recorded) -> None:
+    """The run ends in the step behind a save; copies of ranks are no second step."""
+    lines = [(float(number + 1), step(number, dt_ms=1000.0)) for number in range(4)]
+    lines += [(4.1, step(3, dt_ms=1000.0)), (20.0, "Resuming from checkpoint at step 3")]
+    lines += [(float(number + 18), step(number, dt_ms=1000.0)) for number in range(3, 8)]
+    spans = cut_spans(recorded([(0, 26, lines)]))
+    assert spans["steps"].sum() == 9
+    assert ("start", 4.0, 20.0) in kinds_and_seconds(spans)
+
+
 @pytest.mark.parametrize("eval_s", [0.0, 0.4])
 def test_evaluations_shorter_than_a_second_are_right_on_average(eval_s: float, tmp_path: Path) -> None:
     """Steps of 0.31 s, stamps of whole seconds, an evaluation and a save of 2 s after every 50th step."""
