@@ -1,8 +1,9 @@
 """Damages all that gputel reads and runs its commands on it: none may end in a traceback, or run for a minute.
 
-Each round takes a run folder, a log, a settings file, a log format or the positions that `tail` has saved, changes
-it at random, and runs commands on it in this process. A seed makes a round again:
-`python benchmarks/fuzz.py --seconds 3600 --seed 1`, and `--seed 4711 --rounds 1` what it printed of seed 4711.
+Each round takes a run folder, a log, a store of another tool, a facts.json, the index of runs, a settings file, a
+log format or the positions that `tail` has saved, changes it at random, and runs commands on it in this process. A
+seed makes a round again: `python benchmarks/fuzz.py --seconds 3600 --seed 1`, and `--seed 4711 --rounds 1` what it
+printed of seed 4711.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import argparse
 import contextlib
 import gzip
 import io
-import json
 import os
 import random
 import resource
@@ -24,10 +24,12 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 
-from fuzz_changes import changed, changed_toml, damage, recording
+from fuzz_changes import change_json, changed, changed_toml, damage, recording
+from fuzz_stores import composed_stores
+
+from gputel.analysis.catalogue import facts_file, index
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))  # where the tests are, which compose stores
@@ -119,12 +121,14 @@ def saved_positions(home: Path, chance: random.Random) -> tuple[list[str], Comma
 
 
 def a_store(home: Path, chance: random.Random) -> tuple[list[str], Commands]:
-    """Event files, a `.wandb`, a trainer_state.json, a table or a database, composed here and changed."""
+    """One file of a small store is changed, mostly the one with the values."""
     folder = home / "stores"
     shutil.rmtree(folder, ignore_errors=True)
-    name, data = chance.choice(composed_stores(home))
-    (folder / Path(name).parent).mkdir(parents=True)
-    (folder / name).write_bytes(changed(data, chance))
+    files = chance.choice(composed_stores(home))
+    name = chance.choice([next(iter(files)), *files])
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(changed(data, chance) if path == name else data)
     store = str(folder)
     return [f"changed {name}"], [
         ["parse", store, "--json"],
@@ -136,37 +140,41 @@ def a_store(home: Path, chance: random.Random) -> tuple[list[str], Commands]:
     ]
 
 
-@cache
-def composed_stores(home: Path) -> list[tuple[str, bytes]]:
-    """Small stores by the public grammar of each, as the tests compose them."""
-    import sqlite3
+QUESTIONS: Commands = [
+    ["--json", "--columns", "all"],
+    ["--where", "loss < 3 and lr > 1e-4", "--sort", "-energy_j"],
+    ["--by", "settings", "--csv", "--out", "out", "--force"],
+    ["--html", "--out", "out", "--force"],
+    ["--sql", "SELECT * FROM runs r JOIN settings s ON s.run = r.id JOIN metrics m ON m.run = r.id"],
+]
 
-    from tests.analysis.stores import compose_events as tb
-    from tests.analysis.stores import compose_wandb as wb
 
-    rows = [wb.history({"train/loss": 8 / (n + 1), "iter": 10 * n, "note": "x"}, n) for n in range(300)]
-    history = [{"step": n, "loss": 4.5 - n / 50, "learning_rate": 0.1} for n in range(100)]
-    state = {"global_step": 100, "max_steps": 100, "log_history": history}
-    table = "epoch,step,train_loss,val_loss\n" + "".join(f"0,{n},{4 - n / 50},\n" for n in range(100))
-    path = home / "trackio.db"
-    base = sqlite3.connect(path)
-    base.execute("CREATE TABLE IF NOT EXISTS metrics (run_name, step, timestamp, metrics)")
-    base.execute("CREATE TABLE IF NOT EXISTS configs (run_name, config)")
-    cells = [("a", n, "2026-01-01T00:00:00", json.dumps({"train/loss": n})) for n in range(100)]
-    base.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?)", cells)
-    base.commit()
-    base.close()
-    return [
-        ("tb/events.out.tfevents.1.a.1.0", tb.version() + tb.session_start(3) + tb.losses(range(400))),
-        ("run-a.wandb", wb.framed([wb.run("a", {"lr": 0.1}), *rows, wb.ending(1)])),
-        ("trainer_state.json", json.dumps(state, indent=1).encode()),
-        ("metrics.csv", table.encode()),
-        ("trackio.db", path.read_bytes()),
-    ]
+def a_facts_file(home: Path, chance: random.Random) -> tuple[list[str], Commands]:
+    """A facts.json that is believed, for no other file of its run changes."""
+    run = home / "facts"
+    shutil.rmtree(run, ignore_errors=True)
+    shutil.copytree(home / "parquet", run)
+    path = run / facts_file.NAME
+    if chance.random() < 0.6:
+        change_json(path, chance)
+    else:
+        path.write_bytes(changed(path.read_bytes(), chance))
+    return ["changed facts.json"], [["runs", str(run), *words] for words in QUESTIONS]
+
+
+def an_index(home: Path, chance: random.Random) -> tuple[list[str], Commands]:
+    """The database that `gputel runs` keeps; it may lose all that it knows, and must answer."""
+    fault_of(["runs", str(home / "whole.log"), str(home / "parquet")])
+    file = index.default_file()
+    data = file.read_bytes()
+    file.write_bytes(changed(data, chance) if chance.random() < 0.8 else data[: chance.randrange(len(data))])
+    words = [["runs", *question] for question in QUESTIONS]
+    return ["changed the index"], [*words, ["compare", "--where", "steps > 0", "--json"]]
 
 
 KINDS: Sequence[Callable[[Path, random.Random], tuple[list[str], Commands]]] = (
-    a_run_folder, a_run_folder, a_log, a_log, a_store, a_store, settings, a_format, saved_positions,
+    a_run_folder, a_run_folder, a_log, a_log, a_store, a_store, a_facts_file, an_index, settings, a_format,
+    saved_positions,
 )  # fmt: skip
 SETTINGS = b"""
 [parse]
@@ -248,6 +256,7 @@ def fault_of(arguments: list[str]) -> str | None:
 def prepare(home: Path) -> None:
     for kind in ("journals", "parquet", "other"):
         recording(home / kind, compacted=kind != "journals")
+        facts_file.write_facts(home / kind)
     (home / "whole.log").write_bytes(next(text for name, text in logs() if name == "trainer-depth2.log"))
     (home / ".git").mkdir()  # a folder's settings count within a repository
     places = {"XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config", "XDG_CACHE_HOME": "cache"}
@@ -256,10 +265,13 @@ def prepare(home: Path) -> None:
     os.chdir(home)
 
 
-def fuzz(seed: int, seconds: float, rounds: int | None = None) -> tuple[Counter[str], Counter[str]]:
+def fuzz(
+    seed: int, seconds: float, rounds: int | None = None, only: str | None = None
+) -> tuple[Counter[str], Counter[str]]:
     """Rounds by what was damaged, and each fault with how often it came; prints the first round of each."""
     done: Counter[str] = Counter()
     faults: Counter[str] = Counter()
+    kinds = [kind for kind in KINDS if only in (None, kind.__name__)]
     end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="gputel-fuzz-", dir=Path.home()) as name:
         home = Path(name)
@@ -268,7 +280,7 @@ def fuzz(seed: int, seconds: float, rounds: int | None = None) -> tuple[Counter[
             this = seed + done.total()
             chance = random.Random(this)
             (home / "gputel.toml").unlink(missing_ok=True)
-            kind = chance.choice(KINDS)
+            kind = chance.choice(kinds)
             made, commands = kind(home, chance)
             for arguments in commands:
                 fault = fault_of(arguments)
@@ -285,10 +297,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--only", choices=sorted({kind.__name__ for kind in KINDS}), help="of one kind")
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     warnings.simplefilter("once")
-    done, faults = fuzz(options.seed, options.seconds, options.rounds)
+    done, faults = fuzz(options.seed, options.seconds, options.rounds, options.only)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(done.items()))
     print(
         f"{done.total()} rounds ({kinds}): {faults.total()} commands ended in {len(faults)} kinds of faults"

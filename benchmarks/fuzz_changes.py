@@ -119,8 +119,8 @@ def nest(path: Path, _chance: random.Random) -> None:
 
 
 def _facts(path: Path) -> Any:
-    """The content of run.json; None of another file, or of what is no JSON."""
-    if path.name != run_folder.DESCRIPTION:
+    """The content of run.json or facts.json; None of another file, or of what is no JSON."""
+    if path.suffix != ".json":
         return None
     try:
         facts = json.loads(path.read_text())
@@ -130,7 +130,7 @@ def _facts(path: Path) -> Any:
 
 
 def change_json(path: Path, chance: random.Random) -> None:
-    """One value anywhere in run.json becomes one of another type."""
+    """One value anywhere in run.json or facts.json becomes one of another type."""
     facts = place = _facts(path)
     if not facts:
         flip(path, chance)

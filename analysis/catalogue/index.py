@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -30,6 +30,12 @@ BUSY_S = 10.0
 RUNNING_S = 60.0  # a run that goes on is computed at most so often
 LONGEST_UNWRITTEN_S = 1.0  # rows are written together, and a killed process loses no more than these
 SQL_TYPES = {"text": "TEXT", "time": "TEXT", "whole": "INTEGER", "number": "REAL"}
+NO_DAMAGE = (
+    "locked",
+    "readonly",
+    "disk I/O",
+    "is full",
+)  # in an error of SQLite that says nothing of the file
 ENDED = "ended"  # how the signature of a recording begins that has ended and was never continued
 
 
@@ -66,17 +72,32 @@ def opened(file: Path) -> Iterator[sqlite3.Connection]:
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     connection = _opened_or_none(file)
     if connection is None:
-        for ending in ("", "-journal", "-wal", "-shm"):
-            Path(f"{file}{ending}").unlink(missing_ok=True)
+        _delete(file)
         connection = _opened_or_none(file)
     if connection is None:
         raise GputelError(
             str(file), "the index of runs cannot be written", "set XDG_CACHE_HOME to a folder of yours"
         )
-    try:
+    with closing(connection), gone_if_damaged(file):
         yield connection
-    finally:
-        connection.close()
+
+
+@contextmanager
+def gone_if_damaged(file: Path) -> Iterator[None]:
+    """Deletes an index in which damage is met while it is used; nothing in it is the only copy."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if any(word in str(error) for word in NO_DAMAGE):
+            raise GputelError(str(file), f"the index of runs: {error}", "try again") from None
+        _delete(file)
+        fault = f"the index of runs was damaged ({error}) and is deleted"
+        raise GputelError(str(file), fault, "ask again: it is made anew") from None
+
+
+def _delete(file: Path) -> None:
+    for ending in ("", "-journal", "-wal", "-shm"):
+        Path(f"{file}{ending}").unlink(missing_ok=True)
 
 
 def _opened_or_none(file: Path) -> sqlite3.Connection | None:
@@ -96,7 +117,7 @@ def _opened_or_none(file: Path) -> sqlite3.Connection | None:
         connection.execute("PRAGMA synchronous = OFF")  # a cache need not survive a power failure
     except sqlite3.OperationalError as error:
         connection.close()
-        if "locked" in str(error) or "readonly" in str(error):
+        if any(word in str(error) for word in NO_DAMAGE):
             raise GputelError(str(file), f"the index of runs: {error}", "try again") from None
         return None
     except sqlite3.DatabaseError:
@@ -134,7 +155,8 @@ LAYOUT = crc32(TABLES.encode()) >> 1  # a file with other tables is made anew
 
 def known_roots(connection: sqlite3.Connection) -> list[Path]:
     """The places that were asked about before."""
-    return [Path(path) for (path,) in connection.execute("SELECT path FROM roots ORDER BY path")]
+    rows = connection.execute("SELECT path FROM roots WHERE typeof(path) = 'text' ORDER BY path")
+    return [Path(path) for (path,) in rows]
 
 
 def update(
@@ -211,9 +233,11 @@ class KnownRun(NamedTuple):
 
 
 def _known(connection: sqlite3.Connection) -> dict[str, KnownRun]:
+    """What is known of each path; a row that is damaged knows nothing."""
     rows = connection.execute(
-        "SELECT path, signature, facts_version, looked, status FROM runs "
-        "UNION ALL SELECT path, signature, facts_version, NULL, NULL FROM others"
+        "SELECT * FROM (SELECT path, signature, facts_version, looked, status FROM runs "
+        "UNION ALL SELECT path, signature, facts_version, NULL, NULL FROM others) "
+        "WHERE typeof(path) = 'text' AND typeof(signature) = 'text' AND typeof(looked) IN ('real', 'null')"
     )
     return {path: KnownRun(*rest) for path, *rest in rows}
 

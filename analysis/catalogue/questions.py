@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from gputel.analysis.catalogue.index import gone_if_damaged
 from gputel.analysis.catalogue.names import KnownNames, condition, expression
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.file_names import natural_order
@@ -45,7 +46,7 @@ class RunRows:
 def reading(file: Path) -> Iterator[sqlite3.Connection]:
     """Opens the index for questions."""
     connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
-    with closing(connection):
+    with closing(connection), gone_if_damaged(file):
         begun = time.monotonic()
         connection.set_progress_handler(lambda: int(time.monotonic() - begun > LONGEST_S), LOOK_EVERY)
         if sys.version_info >= (3, 11):
@@ -87,6 +88,8 @@ def ask(connection: sqlite3.Connection, sql: str, values: Sequence[object] = ())
         rows = found.fetchmany(MOST_ROWS)
         return RunRows([column[0] for column in found.description or ()], rows)
     except sqlite3.Error as error:
+        if "malformed" in str(error) or "decode" in str(error):
+            raise
         raise GputelError("the question", _fault(error), "see docs/runs.md", exit_code=2) from None
     except (sqlite3.Warning, UnicodeEncodeError, ValueError, OverflowError, MemoryError) as error:
         raise GputelError(

@@ -7,12 +7,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from gputel.analysis.catalogue import index
+from gputel.analysis.catalogue import answer, index
 from gputel.analysis.catalogue.index import Changes
+from gputel.telemetry.errors import GputelError
 from tests.analysis.stores.compose_events import losses, version
 from tests.analysis.stores.test_tensorboard import write
 
@@ -74,6 +76,23 @@ def test_runs_of_a_place_that_is_away_stay_and_are_marked(folder: Path) -> None:
 def test_index_that_vanished_or_is_damaged_is_made_anew(folder: Path, damage: bytes) -> None:
     update(folder)
     (folder.parent / "cache" / "catalogue.db").write_bytes(damage)
+    assert update(folder).computed == 2
+
+
+@pytest.mark.parametrize("table", ["others", "settings_by_key"])
+def test_index_in_which_damage_is_met_later_is_deleted_and_made_anew(folder: Path, table: str) -> None:
+    """Its first pages are whole, so that it opens as it should."""
+    update(folder)
+    file = folder.parent / "cache" / "catalogue.db"
+    with closing(sqlite3.connect(file)) as base:
+        (size,) = base.execute("PRAGMA page_size").fetchone()
+        (page,) = base.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    data = bytearray(file.read_bytes())
+    data[size * (page - 1) : size * page] = b"\xff" * size
+    file.write_bytes(data)
+    question = answer.RunsQuestion((folder,), columns=("rate",), updates=table == "others")
+    with pytest.raises(GputelError, match=r"was damaged .* and is deleted"):
+        answer.answer(answer.refreshed(question, file)[0], file)
     assert update(folder).computed == 2
 
 
@@ -158,7 +177,7 @@ def test_link_to_a_known_recording_is_no_second_run(recording: Path, tmp_path: P
 WRITER = """
 import sys
 from pathlib import Path
-from gputel.analysis.catalogue import index
+from gputel.analysis.catalogue import answer, index
 from gputel.analysis.catalogue.facts import FACTS, CatalogueRow
 file, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 with index.opened(file) as base:
