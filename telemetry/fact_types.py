@@ -24,6 +24,7 @@ SHAPES: Mapping[str, type | tuple[type, ...]] = {
         dict,
     ),
     "exit_code": int,
+    **dict.fromkeys(("price", "budget"), (int, float)),
 }
 """The types of the keys of run.json that readers use; each may be null."""
 
@@ -38,6 +39,8 @@ def _is_right(key: str, value: object, shape: type | tuple[type, ...]) -> bool:
         return value is None
     if key == "exit_code":
         return _is_whole(value, 2**31)
+    if key in ("price", "budget"):
+        return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= value < 1e9
     if key == "argv" and isinstance(value, list):
         return all(isinstance(word, str) for word in value)
     if key in ("tags", "env", "packages") and isinstance(value, dict):

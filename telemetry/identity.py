@@ -59,8 +59,10 @@ def facts(
     cwd: Path,
     name: str,
     tags: Mapping[str, str],
+    price: float | None = None,
+    budget: float | None = None,
 ) -> dict[str, object]:
-    """The content of run.json before the command starts."""
+    """The content of run.json before the command starts; `price` is dollars per GPU hour, `budget` dollars."""
     this_node = node(env)
     return {
         "run": mask(name),
@@ -78,6 +80,8 @@ def facts(
         "packages": packages(argv[0] if argv else None),
         "env": environment(env),
         "tags": {key: mask_value(key, value) for key, value in tags.items()},
+        "price": price,
+        "budget": budget,
         "gpus": [],
         "simulated": None,
         "sampling": None,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.recording import Recording
 
-FACTS_VERSION = 3
+FACTS_VERSION = 4
 DERIVED = ("facts.json", ".html", ".png", ".svg", ".pdf", ".lock")
 FIGURES = ("count", "first", "last", "min", "min_step", "max", "max_step")
 
@@ -31,7 +31,7 @@ TYPED = (
     ("text", "run path kept_by format"),
     ("whole", "segments nodes"),
     ("time", "started ended"),
-    ("number", "duration_s downtime_s gpu_hours"),
+    ("number", "duration_s downtime_s gpu_hours cost"),
     ("text", "status cause"),
     ("whole", "exit_code"),
     ("text", "simulated host gpu gpu_name driver command commit branch diff"),
@@ -44,12 +44,13 @@ TYPED = (
     ),
     ("number", "temp_max_c mem_max_mib util throttled_s gap_s j_per_token"),
     ("whole", "alarms xid rejects"),
-    ("text", "alarm_kinds"),
+    ("text", "alarm_kinds verdict"),
     ("whole", "bytes bytes_gpu lines"),
 )
 FACTS: Mapping[str, str] = {name: kind for kind, names in TYPED for name in names.split()}
 """Every fact and its type. A run that lacks one has null; times are texts of the form 2026-11-22T10:00:00.000Z."""
 
+HOUR_S = 3600
 LARGEST = 2**63  # from here on a database holds no whole number
 
 TAGS, PACKAGES, CONFIG, ENVIRONMENT = "tag", "package", "config", "env"
@@ -79,8 +80,9 @@ def computed(path: Path, gpus: Sequence[GpuTotals] | None = None) -> CatalogueRo
     facts |= _which(subject, path) | _of_log(log) | _of_figures(subject)
     if subject.recording is not None:
         facts |= _of_recording(subject, subject.recording) | _of_gpus(subject.recording, gpus)
-    if facts["gpus"] and facts["duration_s"]:
-        facts["gpu_hours"] = facts["gpus"] * facts["duration_s"] / 3600
+        facts |= _money(subject.recording, facts["gpus"]) | {"verdict": _verdict(subject)}
+    elif facts["gpus"] and facts["duration_s"]:
+        facts["gpu_hours"] = facts["gpus"] * facts["duration_s"] / HOUR_S
     if facts["energy_j"] and facts["tokens"]:
         facts["j_per_token"] = facts["energy_j"] / facts["tokens"]
     return row(facts, settings(subject), dict(_metrics(log)))
@@ -191,6 +193,31 @@ def _of_recording(subject: RunData, recording: Recording) -> dict[str, Any]:
         "alarm_kinds": " ".join(sorted({kind for kind in alarms if kind})) or None,
         "xid": int((events["kind"] == "xid").sum()),
     }
+
+
+def _money(recording: Recording, gpus: int | None) -> dict[str, float | None]:
+    """GPU hours and dollars; null where the GPUs, the end or the price of any segment is unknown."""
+    alone = len({segment.node for segment in recording.folder.segments}) == 1
+    lengths = recording.segments["duration_s"].to_list()
+    hours: list[float | None] = []
+    dollars: list[float | None] = []
+    for facts, seconds in zip(recording.descriptions, lengths, strict=True):
+        count, price = len(facts.get("gpus") or ()) or (gpus if alone else None), facts.get("price")
+        spent = None if count is None or seconds is None else count * seconds / HOUR_S
+        hours.append(spent)
+        dollars.append(None if spent is None or price is None else spent * price)
+    return {"gpu_hours": _sum_of_all(hours), "cost": _sum_of_all(dollars)}
+
+
+def _verdict(subject: RunData) -> str | None:
+    """What limited a recorded run, as its report says; simulated GPUs say nothing."""
+    from gputel.analysis.report import UNKNOWN, bottleneck, make_report
+
+    if subject.recording is None or subject.recording.simulated:
+        return None
+    answers = {verdict.question: verdict.answer for verdict in make_report(subject).verdicts}
+    answer = answers.get(bottleneck.QUESTION, UNKNOWN)
+    return None if answer == UNKNOWN else answer
 
 
 def _of_gpus(recording: Recording, gpus: Sequence[GpuTotals] | None) -> dict[str, Any]:
@@ -311,6 +338,11 @@ def _text(text: str) -> str:
 def _sum(values: Iterable[float | None]) -> float | None:
     numbers = [value for value in values if value is not None]
     return sum(numbers) if numbers else None
+
+
+def _sum_of_all(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def _weighted(pairs: Iterable[tuple[float | None, float]]) -> float | None:

@@ -203,12 +203,17 @@ class Recording:
 
     @property
     def duration_s(self) -> float | None:
-        """Total duration of the segments that have ended."""
-        return total(self.segments["duration_s"].to_list())
+        """Total duration of the segments that have ended; of several nodes, that of the longest."""
+        return self._of_longest("duration_s")
 
     @property
     def downtime_s(self) -> float | None:
-        return total(self.segments["downtime_s"].to_list())
+        return self._of_longest("downtime_s")
+
+    def _of_longest(self, name: str) -> float | None:
+        """The largest sum of a node: nodes run at the same time."""
+        sums = (total(rows[name].to_list()) for rows in self.segments.partition_by("node"))
+        return max((seconds for seconds in sums if seconds is not None), default=None)
 
     @property
     def _several_nodes(self) -> bool:

@@ -236,7 +236,15 @@ def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, Segm
 
     out_name = Path(asked["out"]).resolve().name if asked["out"] else ""
     name = asked["name"] or out_name or default_name(argv, asked["follow"])
-    facts = identity.facts(argv, env=os.environ, cwd=Path.cwd(), name=name, tags=dict(asked["tags"]))
+    facts = identity.facts(
+        argv,
+        env=os.environ,
+        cwd=Path.cwd(),
+        name=name,
+        tags=dict(asked["tags"]),
+        price=asked["price"],
+        budget=asked["budget"],
+    )
     node = identity.node(os.environ).rank
     if asked["onto"]:
         path = sources.one_run(asked["onto"])

@@ -20,6 +20,11 @@ def test_secret_tag_is_masked() -> None:
     assert facts["tags"] == {"api_key": "***", "lr": "3e-4"}
 
 
+def test_price_and_budget_stand_beside_the_command() -> None:
+    facts = identity.facts([], env={}, cwd=Path(), name="x", tags={}, price=2.5, budget=100)
+    assert (facts["price"], facts["budget"]) == (2.5, 100)
+
+
 @pytest.mark.parametrize(
     ("env", "node"),
     [

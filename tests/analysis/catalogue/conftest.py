@@ -17,7 +17,7 @@ for n in range(4):
 @pytest.fixture(scope="session")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recorded") / "run"
-    options = ["--simulate", "2xH100", "--out", str(path), "--tag", "sweep=a"]
+    options = ["--simulate", "2xH100", "--out", str(path), "--tag", "sweep=a", "--price", "4"]
     words = ["record", *options, "--", sys.executable, "-c", SCRIPT]
     done = subprocess.run(
         [sys.executable, "-m", "gputel", *words], capture_output=True, text=True, check=False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,35 @@ def test_gpu_hours_are_gpus_times_the_duration(recording: Path) -> None:
     row = facts.computed(recording)
     assert row
     assert row.facts["gpu_hours"] == pytest.approx(2 * row.facts["duration_s"] / 3600)
+    assert row.facts["cost"] == pytest.approx(4 * row.facts["gpu_hours"])
+
+
+def test_gpu_hours_of_two_nodes_are_those_of_each(recording: Path, tmp_path: Path) -> None:
+    alone, nodes = facts.computed(recording), [tmp_path / "run" / "nodes" / rank for rank in "01"]
+    for node in nodes:
+        shutil.copytree(recording, node)
+    both = facts.computed(tmp_path / "run")
+    assert alone
+    assert both
+    assert both.facts["duration_s"] == alone.facts["duration_s"]
+    assert both.facts["gpu_hours"] == pytest.approx(2 * alone.facts["gpu_hours"])
+    assert both.facts["cost"] == pytest.approx(2 * alone.facts["cost"])
+
+
+@pytest.mark.parametrize("key", ["price", "ended"])
+def test_cost_is_null_where_the_price_or_the_end_of_a_segment_is_unknown(
+    recording: Path, tmp_path: Path, key: str
+) -> None:
+    run = shutil.copytree(recording, tmp_path / "run")
+    description = run / "run.json"
+    description.write_text(json.dumps(json.loads(description.read_text()) | {key: None}))
+    row = facts.computed(run)
+    assert row
+    assert row.facts["cost"] is None
+    assert (row.facts["gpu_hours"] is None) == (key == "ended")
+
+
+def test_verdict_is_that_of_the_report() -> None:
+    row = facts.computed(Path(__file__).resolve().parents[3] / "sample_runs" / "h100-depth12")
+    assert row
+    assert row.facts["verdict"] == "compute"
