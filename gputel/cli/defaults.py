@@ -40,6 +40,7 @@ HARMLESS: Mapping[str, AbstractSet[str]] = {
     "stacks": {"rounds", "every", "json"},
     "formats": {"json"},
     "doctor": {"json"},
+    "nodes": {"json"},
 }
 HARMLESS_EVERYWHERE = frozenset({"verbose"})
 HARMLESS_TEXT_OF_ALARMS = ("metric", "metrics")  # beside every number, true and false

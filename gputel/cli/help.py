@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, str] = {
     "gate": "Check whether a run got worse than its baseline, for CI.",
     "plan": "Estimate what a run will take: memory, time, money, energy.",
     "info": "Show what a run folder holds.",
+    "nodes": "List the nodes of a run, and how far their clocks are apart.",
     "export": "Write a run's GPU telemetry as one wide table.",
     "sync": "Send a run to object storage, from where every command reads it.",
     "share": "Send a run's page to object storage, with a link.",

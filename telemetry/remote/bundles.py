@@ -2,8 +2,9 @@
 
     u32 length of the head | head: JSON | zstd: the pieces, one after the other
 
-The head has `pieces`, a list of [file, offset, length]; `ends`, where each growing file ends with this bundle; and
-`sent`, a moment of the sender's. Pieces are joined by offset, so one that comes twice does no harm.
+The head has `pieces`, a list of [file, offset, length]; `ends`, where each growing file ends with this bundle;
+`sent`, a moment of the sender's; `acked`, when storage had answered for the bundle before; and `boot`, the kernel's
+name for the time since the sender was started. Pieces are joined by offset, so one that comes twice does no harm.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gputel.telemetry import zstandard
-from gputel.telemetry.clock import Stamp
+from gputel.telemetry.clock import Stamp, boot_name
 from gputel.telemetry.errors import GputelError
 
 LENGTH = struct.Struct("<I")
@@ -34,11 +35,23 @@ class GrownPiece:
     content: bytes
 
 
-def encode(pieces: Sequence[GrownPiece], ends: Mapping[str, int], sent: Stamp) -> bytes:
+class BundleTimes(NamedTuple):
+    """By the boot clock of the sender, in nanoseconds; `boot` is which boot that was."""
+
+    sent: int | None
+    acked_before: int | None
+    boot: str
+
+
+def encode(
+    pieces: Sequence[GrownPiece], ends: Mapping[str, int], sent: Stamp, acked: Stamp | None = None
+) -> bytes:
     head = {
         "pieces": [[piece.file, piece.offset, len(piece.content)] for piece in pieces],
         "ends": dict(ends),
         "sent": sent.as_json(),
+        "acked": acked and acked.as_json(),
+        "boot": boot_name(),
     }
     text = json.dumps(head, separators=(",", ":")).encode()
     body: bytes = zstandard.library().compress(b"".join(piece.content for piece in pieces))
@@ -52,6 +65,12 @@ def ends(beginning: bytes) -> dict[str, int]:
     return (
         {f"{file}": end for file, end in found.items() if _is_count(end)} if isinstance(found, dict) else {}
     )
+
+
+def times(beginning: bytes) -> BundleTimes:
+    """When a bundle was sent, by its first bytes."""
+    head, _ = _split(beginning)
+    return BundleTimes(_boot_ns(head.get("sent")), _boot_ns(head.get("acked")), f"{head.get('boot')}")
 
 
 def decode(bundle: bytes) -> Iterator[GrownPiece]:
@@ -86,6 +105,11 @@ def _split(bundle: bytes) -> tuple[dict[str, Any], bytes]:
     except (ValueError, RecursionError):
         head = None
     return (head if isinstance(head, dict) else {}), bundle[end:]
+
+
+def _boot_ns(stamp: object) -> int | None:
+    moment = stamp.get("boot_ns") if isinstance(stamp, dict) else None
+    return moment if isinstance(moment, int) and 0 <= moment < 1 << 63 else None
 
 
 def _is_piece(listed: object) -> bool:

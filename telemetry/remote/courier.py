@@ -15,7 +15,7 @@ from typing import Any
 
 from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.characters import parse_json
-from gputel.telemetry.clock import Clock, SystemClock
+from gputel.telemetry.clock import Clock, Stamp, SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.remote import bundles, names, seals
 from gputel.telemetry.remote.bundles import GrownPiece
@@ -72,6 +72,7 @@ class Courier:
         bundles_there = (file for file in self._there if names.kind_of(file) == "bundle")
         self._number = max((int(file[-8:]) for file in bundles_there), default=0)
         self._ends = self._read_ends() if self._number else {}
+        self._acked: Stamp | None = None  # when storage had answered for the last bundle
         self._contents: dict[str, bytes] = {}  # of what is replaced when it changes
 
     def send(self, *, over: bool) -> None:
@@ -107,10 +108,10 @@ class Courier:
     def _put_growth(self) -> None:
         while pieces := list(self._pieces()):
             ends = self._ends | {piece.file: piece.offset + len(piece.content) for piece in pieces}
-            content = bundles.encode(pieces, ends, self._clock.stamp())
-            self._number += 1
+            content = bundles.encode(pieces, ends, self._clock.stamp(), self._acked)
+            self._number, self._acked = self._number + 1, None
             if self._storage.put_new(f"{self._home}{names.bundle(self._number)}", content):
-                self._ends = ends
+                self._ends, self._acked = ends, self._clock.stamp()
                 self._sent.add(len(content))
             else:
                 self._ends = self._read_ends()

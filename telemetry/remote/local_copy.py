@@ -23,7 +23,7 @@ from gputel.telemetry.characters import parse_json
 from gputel.telemetry.errors import DamagedFile, GputelError
 from gputel.telemetry.file_names import file_name
 from gputel.telemetry.own_files import UNFOLLOWED
-from gputel.telemetry.remote import bundles, names, seals
+from gputel.telemetry.remote import bundles, names, seals, sightings
 from gputel.telemetry.remote.names import Place
 from gputel.telemetry.remote.storage import Storage, StoredObject
 from gputel.telemetry.user_folders import user_folder
@@ -97,6 +97,8 @@ class _Copy:
             for each, content in zip(objects, contents, strict=True):
                 if new[each].kind == "bundle":
                     self._pour(new[each], content)
+                    noted = f"{new[each].home}{sightings.NAME}"
+                    sightings.append(self._file(new[each].run, noted), each, content)
                 else:
                     write_whole(self._file(new[each].run, new[each].path), content)
 

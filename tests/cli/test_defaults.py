@@ -27,6 +27,7 @@ REFUSED = {
     "info": "",
     "export": "csv parquet to out force",
     "sync": "",
+    "nodes": "",
     "share": "to expires",
     "mark": "run",
     "stacks": "",

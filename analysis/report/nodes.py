@@ -1,0 +1,117 @@
+"""The nodes of a run: their GPUs, their segments, their clocks, and how often each comes last in a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from gputel.analysis.align import clocks, offsets
+from gputel.analysis.align.clocks import ClockInterval
+from gputel.analysis.report.checkup import counted
+from gputel.telemetry import run_folder
+from gputel.telemetry.clock import iso
+from gputel.telemetry.remote import sightings
+
+if TYPE_CHECKING:
+    from gputel.analysis.runs import RunData
+
+    Described: TypeAlias = tuple[run_folder.Segment, Mapping[str, Any]]
+
+BY_STORAGE, BY_STEPS = "clock of storage", "lines of steps"
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """A node. Its clock is `offset_ms` ahead of the first node's, which is right within `uncertainty_ms`."""
+
+    node: str
+    host: str | None
+    gpus: str | None
+    segments: int
+    started: str | None
+    ended: str | None
+    exit_code: int | None
+    steps: int | None
+    step_s: float | None
+    last_share: float | None
+    offset_ms: float | None
+    uncertainty_ms: float | None
+    how: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def node_rows(subject: RunData) -> list[NodeRow]:
+    """All nodes of a recorded run, in order of their ranks; the machine of a run without ranks is node 0.
+
+    `steps`, `step_s` and `last_share` are of steps that several nodes print.
+    """
+    if subject.recording is None:
+        return []
+    segments: dict[str | None, list[Described]] = {}
+    for described in zip(subject.recording.folder.segments, subject.recording.descriptions, strict=True):
+        segments.setdefault(described[0].node, []).append(described)
+    printed = {row["source"]: row for row in offsets.offsets(subject.log.records).iter_rows(named=True)}
+    clock = {node: _ahead_of_storage(own) for node, own in segments.items()}
+    first = next(iter(segments))
+    return [
+        NodeRow(
+            node=node or "0",
+            **_machine(own),
+            **_in_steps(printed.get(node)),
+            **(_clock(clock[node], clock[first], printed.get(node)) if node != first else REFERENCE),
+        )
+        for node, own in segments.items()
+    ]
+
+
+def _in_steps(printed: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: printed and printed[name] for name in ("steps", "step_s", "last_share")}
+
+
+def _machine(segments: Sequence[Described]) -> dict[str, Any]:
+    """The machine of the last segment: one that was lost may have been replaced."""
+    facts, begun = segments[-1][1], segments[0][1]
+    started, ended = run_folder.wall_ns(begun, "started"), run_folder.wall_ns(facts, "ended")
+    return {
+        "host": (facts.get("host") or {}).get("name"),
+        "gpus": counted(facts.get("gpus") or []) or None,
+        "segments": len(segments),
+        "started": None if started is None else iso(started),
+        "ended": None if ended is None else iso(ended),
+        "exit_code": facts.get("exit_code"),
+    }
+
+
+def _ahead_of_storage(segments: Sequence[Described]) -> ClockInterval | None:
+    """By the last segment that storage tells of."""
+    for segment, facts in reversed(segments):
+        started, host = facts.get("started") or {}, facts.get("host") or {}
+        wall, boot = started.get("wall_ns"), started.get("boot_ns")
+        if isinstance(wall, int) and isinstance(boot, int) and host.get("boot"):
+            seen = sightings.read(segment.path, host["boot"])
+            if interval := clocks.ahead_of_storage(seen, wall - boot):
+                return interval
+    return None
+
+
+def _clock(
+    own: ClockInterval | None, first: ClockInterval | None, printed: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """By storage; else by the lines of steps, in which a node that prints late looks like a clock that is ahead."""
+    if own and first:
+        ahead = own.after(first)
+        return _offset(ahead.middle_s, ahead.error_s, BY_STORAGE)
+    if printed:
+        return _offset(printed["offset_s"], printed["spread_s"], BY_STEPS)
+    return _offset(None, None, None)
+
+
+def _offset(seconds: float | None, error: float | None, how: str | None) -> dict[str, Any]:
+    offset, uncertainty = (None if value is None else round(1000 * value, 3) for value in (seconds, error))
+    return {"offset_ms": offset, "uncertainty_ms": uncertainty, "how": how}
+
+
+REFERENCE = _offset(0.0, 0.0, "first node")
