@@ -6,17 +6,19 @@ whole pool with it: a new pool works on what is missing, until the item that kil
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future
 from itertools import accumulate, groupby
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from gputel.telemetry.host.cgroup import usable_cores
+
+if TYPE_CHECKING:  # with multiprocessing it takes 30 ms to import, and few commands spread anything
+    from concurrent.futures import ProcessPoolExecutor
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -127,11 +129,16 @@ def _heard(answer: Answer[Result]) -> list[Result]:
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin)
 
 
 def _begin() -> None:
     """Makes a worker of this process: one thread of polars, an end with Ctrl-C or with its parent."""
+    import multiprocessing
+
     os.environ["POLARS_MAX_THREADS"] = "1"
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()

@@ -7,6 +7,7 @@ training in it, such as `损失` or `손실`; lines before that stay as they are
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from gputel.analysis.logs.lines import Chunk
 
@@ -16,7 +17,6 @@ WORDS = {
     "cp932": "損失 学習 精度 検証 エポック ステップ",
     "cp949": "손실 학습 정확도 검증 에폭 스텝",
 }
-_BYTES = {name: [word.encode(name) for word in words.split()] for name, words in WORDS.items()}
 
 
 class Decoder:
@@ -48,10 +48,15 @@ def _is_utf8(text: bytes) -> bool:
 
 def _guess(line: bytes) -> str | None:
     """The encoding in which most words of a training stand in the line."""
-    counts = {name: sum(word in line for word in words) for name, words in _BYTES.items()}
+    counts = {name: sum(word in line for word in words) for name, words in _encoded_words().items()}
     best = max(counts, key=lambda name: counts[name])
     try:
         line.decode(best)
     except UnicodeDecodeError:
         return None
     return best if counts[best] else None
+
+
+@cache
+def _encoded_words() -> dict[str, list[bytes]]:
+    return {name: [word.encode(name) for word in words.split()] for name, words in WORDS.items()}

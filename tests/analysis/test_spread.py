@@ -111,3 +111,8 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_reading_one_log_loads_nothing_for_many() -> None:
+    loads = "import sys, gputel.analysis.runs.many; sys.exit('multiprocessing' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", loads], check=False).returncode == 0
