@@ -19,7 +19,7 @@ UNSURE = ("line",)  # what may still change in a row that was handed out
 
 @dataclass(frozen=True)
 class WholeLog:
-    """What it says beside its rows."""
+    """What a log that is made anew says beside its rows."""
 
     log: Log
     is_settled: bool = True

@@ -62,9 +62,7 @@ def ends(beginning: bytes) -> dict[str, int]:
     """Where the growing files end with this bundle, by its first bytes; {} if it is damaged."""
     head, _ = _split(beginning)
     found = head.get("ends")
-    return (
-        {f"{file}": end for file, end in found.items() if _is_count(end)} if isinstance(found, dict) else {}
-    )
+    return {file: end for file, end in found.items() if _is_count(end)} if isinstance(found, dict) else {}
 
 
 def times(beginning: bytes) -> BundleTimes:
