@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import shutil
 import termios
 import time
 import tty
@@ -27,7 +28,7 @@ SHOWN_AT_ONCE = 1 << 16
 STALL = SECOND // 2
 QUIET = SECOND // 10
 """Without output, after which a status line that it removed comes back."""
-CLEAR = b"\r\x1b[K"
+SAVE, RESTORE, ERASE, DOWN = b"\x1b7", b"\x1b8", b"\x1b[2K", b"\x1b[B"
 
 
 class PseudoTerminal:
@@ -89,6 +90,8 @@ class Screen:
         self._position = 0
         self._at_line_start = True
         self._drawn = self._removed = False
+        self._length = 1
+        """Of the last status line, with its escape sequences."""
         self._touched = 0
         """When output was last shown, or the status line removed."""
         self._notes = b""
@@ -145,7 +148,8 @@ class Screen:
         if not _is_in_front():
             return
         with contextlib.suppress(OSError):
-            self._drawn = self._writer.write(STANDARD_ERROR, CLEAR + status.encode()) > 0
+            line = self._erasure() + status.encode() + b"\r"
+            self._drawn, self._length = self._writer.write(STANDARD_ERROR, line) > 0, len(status)
             self._removed = self._removed and not self._drawn
 
     def clear(self) -> None:
@@ -153,7 +157,16 @@ class Screen:
         if self._drawn:
             self._drawn, self._removed, self._touched = False, True, time.monotonic_ns()
             with contextlib.suppress(OSError):
-                self._writer.write(STANDARD_ERROR, CLEAR)
+                self._writer.write(STANDARD_ERROR, self._erasure())
+
+    def _erasure(self) -> bytes:
+        """Erases the status line from its beginning on, where the cursor is.
+
+        A terminal that was made narrower has wrapped it. To erase all below the cursor is no way: where that is the
+        whole screen, tmux keeps it.
+        """
+        below = (self._length - 1) // shutil.get_terminal_size().columns
+        return b"\r" + SAVE + ERASE + (DOWN + ERASE) * below + RESTORE
 
     def _next(self, state: KeeperState) -> bytes:
         if self._on_disk() > 0:

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pane import Pane
 from tests.recordings import GPUTEL, Recorder, until
 from tests.telemetry.process.conftest import SIMULATED
 
@@ -45,7 +47,7 @@ def test_status_line_is_cleared_before_output(tmp_path: Path) -> None:
     recorder, seen = on_terminal(tmp_path / "run", "bash", "-c", script)
     assert b"GPU 0" in seen
     assert b"SIMULATED" in seen
-    shown = [part.rpartition(b"\x1b[K")[2] for part in seen.split(b"\r\n")]
+    shown = [part.rpartition(b"\x1b8")[2] for part in seen.split(b"\r\n")]
     assert [line for line in shown if b"line " in line and b"run" not in line] == [
         b"line 1",
         b"line 2",
@@ -97,3 +99,32 @@ def test_killed_keeper_is_replaced_under_pty_and_signals_arrive(record: Record) 
     recorder.kill(signal.SIGTERM)
     assert recorder.wait() == 6
     assert recorder.output().splitlines()[-1] == b"got"
+
+
+@pytest.mark.long
+@pytest.mark.needs("tmux")
+def test_status_line_leaves_nothing_behind_when_the_terminal_is_made_narrower(tmp_path: Path) -> None:
+    pane = Pane(tmp_path)
+    words = [
+        *GPUTEL,
+        "record",
+        "--simulate",
+        "2xH100",
+        "--out",
+        "run",
+        "--",
+        "sh",
+        "-c",
+        "seq 9; sleep 60",
+    ]
+    try:
+        pane.run(shlex.join(map(str, words)))
+        pane.tmux("resize-window", "-x", "120", "-y", "24")
+        pane.until("GPU 1", "Hz")
+        pane.tmux("resize-window", "-x", "50", "-y", "24")
+        pane.until("2 GPUs")
+        lines = [line for line in pane.text("-S", "-24").splitlines() if line]
+        assert lines[:-1] == list("123456789")
+        assert "2 GPUs" in lines[-1]
+    finally:
+        pane.tmux("kill-server")
