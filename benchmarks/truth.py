@@ -96,6 +96,7 @@ def _report(case: Case, subject: runs.RunData | None, result: Result) -> list[Fi
     def seconds(kind: str) -> Figure:
         row, true = time.get(kind, {}), case.seconds(kind)
         true += case.seconds("idle") * (kind == "start")  # nothing is printed between a crash and the restart
+        true += case.seconds(row.get("contains") or "nothing")
         unseen = FIRST_LINE * (kind == "start" and case.readings != "recording")
         value = row.get("duration_s")
         if not row and time and (timed or not true):

@@ -63,11 +63,11 @@ def border_error(
         return None
     usual: Any = steps["steps"].cast(pl.Float64).median()
     covered = max(1.0, float(usual or 1.0))  # steps that fall stand for none
-    alone = records.filter(~contains_others(records, placed))
+    longer = contains_others(records, placed)
+    alone = records.filter(~longer)
     dt_ms = alone["dt_ms"].drop_nulls() if "dt_ms" in records.columns else pl.Series([], dtype=pl.Float64)
     dt_ms = dt_ms.filter(dt_ms.is_finite())
-    low, high = (float(dt_ms.quantile(share) or 0.0) for share in (0.25, 0.75)) if len(dt_ms) else (0.0, 0.0)
-    deviation_s = (high - low) / QUARTILES
+    deviation_s = _deviation_s(dt_ms)
     count, by_dt = float(steps["steps"].sum()), not placed.stamped and not placed.resolution_s
     rounded_s = 2 * half_digit(dt_ms) / 1000 / 12**0.5 * covered**0.5
     between_s = (count * ((covered - 1) * deviation_s**2 + rounded_s**2)) ** 0.5 if by_dt else 0.0
@@ -79,8 +79,24 @@ def border_error(
         math.hypot(deviation_s * (covered**0.5 if covered > 1 or not len(dt_ms) else HALF_KNOWN), rounded_s),
         math.hypot(step.error_s * covered if step else 0.0, placed.late_error_s),
         between_s,
-        placed.resolution_s * (_inner_borders(placed) / 12) ** 0.5,
+        _divided_error(records.filter(longer), placed)
+        if by_dt
+        else placed.resolution_s * (_inner_borders(placed) / 12) ** 0.5,
     )
+
+
+def _deviation_s(dt_ms: pl.Series) -> float:
+    low, high = (float(dt_ms.quantile(share) or 0.0) for share in (0.25, 0.75))
+    return (high - low) / QUARTILES
+
+
+def _divided_error(records: pl.DataFrame, placed: TimedLog) -> float:
+    """Returns the error of what step times contain of both evaluations and checkpoints."""
+    if records.is_empty():
+        return 0.0
+    divided = _inner_borders(placed)
+    others = max(records.height - divided, 1)
+    return _deviation_s(records["dt_ms"].drop_nulls()) * math.sqrt(divided + divided**2 / others)
 
 
 def _inner_borders(placed: TimedLog) -> int:

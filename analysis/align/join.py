@@ -96,11 +96,10 @@ def of_spans(spans: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
 def totals(spans: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
     """Sums by kind, or by kind and phase, in the order of KINDS; adds the shares of time and energy.
 
-    `contains` is the kind that nothing separates from the training, `power_s` the time that the power averages.
+    `contains` is the kind that nothing separates from this one, `power_s` the time that the power averages.
     """
     node = ["node"] if "node" in spans.columns else []
-    inseparable = pl.when(pl.col("kind") == "train").then("text").alias("contains")
-    rows = _one_by_one(spans.with_columns(inseparable), [*node, *by], pl.col("contains").drop_nulls().first())
+    rows = _one_by_one(spans, [*node, *by], pl.col("contains").drop_nulls().first())
     rows = _over_nodes(rows, by, pl.col("contains").first()) if node else rows
     place = pl.col("kind").replace_strict({kind: i for i, kind in enumerate(KINDS)}, return_dtype=pl.Int64)
     return rows.with_columns(

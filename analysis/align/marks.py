@@ -7,7 +7,7 @@ covers all steps since the record before.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -25,7 +25,7 @@ BOUNDS = ("began", "ended")
 class LogMark:
     """A line with its `time` in ns. Records have `steps` since the last, `first` of an attempt, printed `dt_ns`.
 
-    `text` names the evaluations, or is the line of the checkpoint.
+    `text` names the evaluations, or is the line of the checkpoint. `contains` is what nothing separates from it.
     """
 
     kind: str
@@ -37,6 +37,7 @@ class LogMark:
     first: bool = False
     dt_ns: float | None = None
     text: str | None = None
+    contains: str | None = None
 
 
 def log_marks(subject: RunData, tables: TimedLog) -> dict[str | None, list[LogMark]]:
@@ -61,7 +62,7 @@ def _lines(tables: TimedLog) -> Iterator[LogMark]:
     rows = pl.concat([others, _records(tables.records, tables.events)], how="diagonal_relaxed")
     rows = rows.filter(pl.col("time").is_not_null()).sort("line", maintain_order=True)
     rows = rows.with_columns(pl.col("time").dt.epoch("ns").cum_max())
-    names = ("kind", "time", "phase", "attempt", "step", "steps", "first", "dt_ns", "text")
+    names = tuple(field.name for field in fields(LogMark) if field.name in rows.columns)
     phase: str | None = None
     attempt: int | None = None
     for row in rows.select(names).iter_rows(named=True):
@@ -74,8 +75,7 @@ def _lines(tables: TimedLog) -> Iterator[LogMark]:
 def _within_steps(others: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
     """Places evaluations and checkpoints of a log without timestamps: only those that a long step time contains.
 
-    Such a step took as long as those around it; the rest of its time belongs to the line before it. Checkpoints
-    count only if the step times behind them are long where no evaluation was printed, too.
+    Such a step took as long as those around it; the rest of its time belongs to the lines before it.
     """
     if others.is_empty() or "dt_ms" not in records.columns:
         return others.clear()
@@ -83,16 +83,45 @@ def _within_steps(others: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
     timed = records.filter(pl.col("time").is_not_null() & pl.col("dt_ms").is_finite())
     compiled = pl.int_range(pl.len()).over("phase", "attempt") == 0  # why an attempt's first step is long
     long = longer(pl.col("dt_ms"), usual) & ~compiled
-    steps = timed.select("line", "time", longer=long, usual=usual).sort("line")
-    following = steps.rename({"line": "next"}).select("next", "longer", "usual", at="time")
-    placed = others.sort("line").join_asof(
-        following, left_on="line", right_on="next", strategy="forward", check_sortedness=False
+    steps = timed.select(
+        next="line", longer=long, ends=pl.col("time") - _ms(usual), more_ms=pl.col("dt_ms") - usual
     )
-    ends = pl.col("at") - pl.duration(microseconds=(pl.col("usual") * 1000).round())
+    placed = others.sort("line").join_asof(
+        steps.sort("next"), left_on="line", right_on="next", strategy="forward", check_sortedness=False
+    )
+    return _divided(placed).select(*others.columns, "contains")
+
+
+def _divided(placed: pl.DataFrame) -> pl.DataFrame:
+    """Divides what a step time contains, `more_ms`, between an evaluation and a checkpoint printed before it.
+
+    Each takes as long as where it stands alone. Checkpoints count only if the step times behind those alone are
+    long, or those behind both are longer than behind any evaluation alone. Where none is alone, both are one.
+    """
+    saved, long = pl.col("kind") == "checkpoint", placed.filter("longer")
     alone = pl.col("kind").n_unique().over("next") == 1
-    saved = placed.filter((pl.col("kind") == "checkpoint") & alone)["longer"]
-    contained = placed if 2 * saved.sum() > len(saved) else placed.filter(pl.col("kind") != "checkpoint")
-    return contained.filter(pl.col("longer")).with_columns(time=ends).select(others.columns)
+    saves, evals = placed.filter(saved & alone)["longer"], long.filter(alone & ~saved)["more_ms"]
+    both: Any = long.filter(~alone)["more_ms"].median()
+    most: Any = evals.max()
+    counted = 2 * saves.sum() > len(saves) or (saves.is_empty() and None not in (both, most) and both > most)
+    inseparable = both is not None and saves.is_empty() and evals.is_empty()
+    usual = dict(long.filter(alone).group_by("kind").agg(pl.col("more_ms").median()).iter_rows())
+    others = {"eval": usual.get("checkpoint"), "checkpoint": usual.get("eval")}
+    own, other = (
+        pl.col("kind").replace_strict(table, default=None, return_dtype=pl.Float64)
+        for table in (usual, others)
+    )
+    first = ~alone & (pl.col("kind") == pl.col("kind").first().over("next")) & pl.lit(counted)
+    behind = (
+        pl.when(first).then(pl.col("more_ms") - pl.coalesce(own, pl.col("more_ms") - other)).fill_null(0.0)
+    )
+    contains = pl.when(~alone & pl.lit(inseparable)).then(pl.lit("checkpoint"))
+    timed = long.with_columns(time=pl.col("ends") - _ms(behind.clip(0, pl.col("more_ms"))), contains=contains)
+    return timed if counted else timed.filter(~saved)
+
+
+def _ms(value: pl.Expr) -> pl.Expr:
+    return pl.duration(microseconds=(value * 1000).round())
 
 
 def _records(records: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:

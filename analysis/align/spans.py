@@ -34,6 +34,7 @@ SCHEMA: dict[str, Any] = {
     "start": pl.Int64,
     "end": pl.Int64,
     "text": pl.String,
+    "contains": pl.String,
 }
 PRINTED = ("eval", "checkpoint")  # kinds that a line names; the others are inferred
 STALL_NS = 1_000_000_000  # a gap holds idle time if it is twice as long as its steps, and this much longer
@@ -42,7 +43,7 @@ ROUGHLY = 0.1  # of the training in a gap: less than this before an evaluation i
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time in ns of the mark `of`; `text` of training is what nothing separates from it."""
+    """A stretch of time in ns of the mark `of`; `contains` is what nothing separates from it."""
 
     kind: str
     start: int
@@ -50,12 +51,13 @@ class Span:
     of: LogMark
     steps: int = 0
     text: str | None = None
+    contains: str | None = None
 
     def row(self) -> tuple[Any, ...]:
         printed = self.kind in PRINTED
         step = self.of.step if printed or self.kind == "train" else None
-        text = self.text if printed or self.kind == "train" else None
-        return self.kind, self.of.phase, self.of.attempt, step, self.steps, self.start, self.end, text
+        place = (self.of.phase, self.of.attempt, step, self.steps, self.start, self.end)
+        return self.kind, *place, self.text if printed else None, self.contains
 
 
 def cut_spans(subject: RunData) -> pl.DataFrame:
@@ -124,7 +126,7 @@ def _gap(inner: Sequence[LogMark], usual_ns: float) -> Iterator[Span]:
     slots = slots or [(replace(record, time=record.time - _printed_ns(record, usual_ns)), record)]
     widths = [right.time - left.time for left, right in slots]
     if not record.first and _inseparable(record, usual_ns, widths):
-        yield Span("train", inner[0].time, record.time, record, record.steps, inner[1].kind)
+        yield Span("train", inner[0].time, record.time, record, record.steps, contains=inner[1].kind)
         return
     if record.first:
         training = [*[0] * (len(slots) - 1), min(_first_ns(record, usual_ns), widths[-1])]
@@ -212,7 +214,7 @@ def _rest(left: LogMark, right: LogMark, record: LogMark | None) -> Span:
     if left.kind in BOUNDS or (record and record.first and _place(right) == _place(record)):
         return Span("start", left.time, right.time, record or right)
     if right.kind != "train":
-        return Span(right.kind, left.time, right.time, right, text=right.text)
+        return Span(right.kind, left.time, right.time, right, text=right.text, contains=right.contains)
     kind = "idle" if left.kind == "train" else left.kind  # an evaluation may continue after its line
     return Span(kind, left.time, right.time, left, text=left.text)
 

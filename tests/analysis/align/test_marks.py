@@ -9,10 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gputel.analysis.align import cut_spans
+from gputel.analysis.align import cut_spans, measured, totals
 from gputel.analysis.runs import RunData, read_run
 from tests.analysis.align.conftest import evaluated_every_20
-from tests.recordings.printed import kinds_and_seconds, step, validation
+from tests.recordings.printed import kinds_and_seconds, saved, step, validation
 
 Recorded = Callable[..., RunData]
 
@@ -63,3 +63,35 @@ def test_checkpoints_that_no_step_time_contains_are_absent_beside_evaluations_th
     path = tmp_path / "run.log"
     path.write_text(evaluated_every_20(80, lambda step: step % 10 == 0))
     assert cut_spans(read_run(path))["kind"].unique().sort().to_list() == ["eval", "train"]
+
+
+def divided(tmp_path: Path, eval_every: int, save_every: int) -> pl.DataFrame:
+    """Returns sums of steps of 1 s, whose times hold the evaluation of 10 s and the save of 4 s before them."""
+    lines = []
+    for number in range(201):
+        pauses = [
+            (number % eval_every == 0, 10.0, validation(number)),
+            (number % save_every == 0, 4.0, saved(number)),
+        ]
+        within = [(seconds, line) for due, seconds, line in pauses if due and number]
+        lines += [line for _, line in within]
+        lines.append(step(number, dt_ms=1000 * (1 + sum(seconds for seconds, _ in within))))
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    return totals(measured(cut_spans(read_run(path)), None))
+
+
+@pytest.mark.parametrize(("eval_every", "save_every"), [(20, 40), (40, 20), (20, 50)])
+def test_step_time_that_contains_both_is_divided_by_where_one_stands_alone(
+    eval_every: int, save_every: int, tmp_path: Path
+) -> None:
+    seconds = dict(divided(tmp_path, eval_every, save_every).select("kind", "duration_s").iter_rows())
+    assert seconds["eval"] == pytest.approx(200 // eval_every * 10)
+    assert seconds["checkpoint"] == pytest.approx(200 // save_every * 4)
+
+
+def test_evaluation_with_a_save_behind_each_names_both(tmp_path: Path) -> None:
+    rows = (
+        divided(tmp_path, 20, 20).filter(pl.col("kind") != "train").select("kind", "contains", "duration_s")
+    )
+    assert rows.rows() == [("eval", "checkpoint", pytest.approx(140))]

@@ -125,7 +125,7 @@ def test_nodes_are_added_up() -> None:
     rows = [("train", "base", 1, 7, 1, node, start, 10 + start) for node, start in (("0", 0), ("1", 2))]
     names = ("kind", "phase", "attempt", "step", "steps", "node", "start", "end")
     held = pl.DataFrame(rows, schema=names, orient="row").with_columns(
-        pl.col("start", "end").cast(moment), text=pl.lit(None, pl.String)
+        pl.col("start", "end").cast(moment), contains=pl.lit(None, pl.String)
     )
     known = {"power_mean_w": 300.0, "energy_j": 30.0, "measured": 1.0}
     held = measured(held, None).with_columns(pl.lit(value).alias(name) for name, value in known.items())

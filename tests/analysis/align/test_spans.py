@@ -163,7 +163,7 @@ def test_nodes_that_printed_no_record_have_no_spans(recorded: Recorded) -> None:
 def test_run_without_a_record_has_no_spans(recorded: Recorded) -> None:
     cut = cut_spans(recorded([(0, 10, [(5.0, "hello")])]))
     assert cut.is_empty()
-    assert cut.columns == ["kind", "phase", "attempt", "step", "steps", "start", "end", "text"]
+    assert cut.columns == ["kind", "phase", "attempt", "step", "steps", "start", "end", "text", "contains"]
 
 
 waits = st.integers(0, 30 * SECOND)
