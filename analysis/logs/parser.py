@@ -19,6 +19,7 @@ from gputel.analysis.logs import formats, numpy_engine, patterns, regex_engine
 from gputel.analysis.logs.encodings import Decoder
 from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.formats import patterns as patterns_of
+from gputel.analysis.logs.line_kinds import plan
 from gputel.analysis.logs.lines import Chunk, Splitter, keep
 from gputel.analysis.logs.outcome import RECORDS, Outcome, ends_with_record, strange, unread
 from gputel.analysis.logs.patterns import Engine, EngineResult, Field, Hits, Pattern, Reject
@@ -40,6 +41,11 @@ CANDIDATE = patterns.lazy_regex(
 )
 
 
+# A word that settings have: only lines with one are searched for them.
+SETTING = patterns.lazy_regex(
+    rb"(?i)lr\b|learning|batch|epochs|seed|optim|hidden|layers|steps|decay|args|config"
+)
+PREAMBLE = 256 << 10  # bytes before the first record
 LONG = 40_000  # lines after which inference sees only those that may speak of training
 HEAD = 16_384  # bytes in which the first timestamp is looked for, and where the weights come from
 
@@ -83,6 +89,8 @@ class Parser:
         self.config: dict[str, float | str] = {}
         self.hits: Counter[str] = Counter()  # lines by format
         self.unread = UnreadLosses()
+        self._preamble = b""  # the lines before the first record
+        self._recording = False  # whether a record or an evaluation has been read
         self._shapes: dict[Pattern, frozenset[Field]] = {}  # what the last line of each pattern printed
         self._recorded = False  # whether the chunk before ended with a record
         self._unexamined: list[
@@ -147,6 +155,8 @@ class Parser:
 
     def _piece(self, chunk: Chunk, reading: EngineResult | None = None) -> None:
         reading = self._read(chunk, reading or self.engine(chunk.data, self.patterns, chunk.starts))
+        if not self._recording:
+            self._settings(reading, chunk.data)
         for first, region, recorded in unread(reading, chunk):
             self._unexamined.append((chunk, first, region, recorded))
             unknown = strange(reading, first, region)
@@ -156,6 +166,18 @@ class Parser:
         if not self._may_be_read_again():
             self._read_events()
         self._recorded = self._recorded or ends_with_record(reading)
+
+    def _settings(self, reading: EngineResult, data: bytes) -> None:
+        """Keeps the lines before the first record, and takes the settings that they print once it has come."""
+        starts = [int(hits.starts[0]) for hits in reading.hits if _measures(hits)]
+        self._recording = bool(starts)
+        self._preamble = (self._preamble + data[: min(starts, default=None)])[:PREAMBLE]
+        if self._recording and SETTING.search(self._preamble):
+            from gputel.analysis.logs.infer import printed_settings
+
+            printed = printed_settings.read(self._preamble, formats.interpreted())
+            again = {name for name in printed if name.removesuffix("_") in self.config}
+            self.config |= {name: cell for name, cell in printed.items() if name not in again}
 
     def _may_be_read_again(self) -> bool:
         """Whether no pattern has matched so far, so that an inferred format may read everything again."""
@@ -301,6 +323,12 @@ class Parser:
 def _spoken(lines: bytes) -> bytes:
     """The lines that may speak of training, a tenth of a long log."""
     return b"\n".join(line for line in lines.split(b"\n") if CANDIDATE.search(line))
+
+
+def _measures(hits: Hits) -> bool:
+    """Whether its lines are records or evaluations, unlike a bar that only counts."""
+    kind = plan(hits.pattern, (*hits.values, *hits.texts))
+    return hits.pattern.role in RECORDS and bool(kind.record or kind.evals)
 
 
 def _printed(hits: Hits) -> frozenset[Field]:

@@ -33,7 +33,10 @@ HOME = Path(__file__).parent
 GENERATED = HOME / "formats.json"
 MUST = frozenset({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu", "val_loss", "step"})
 _SLOT = re.compile(r"(?<!\?P)<([A-Za-z]\w*)(?::(\w*))?(?::([^<>]+))?>")
-_WHOLE = ("step", "total_steps", "iteration", "batch", "index", "length", "count", "total", "epochs")
+_WHOLE = frozenset(
+    "step total_steps iteration batch index length count total epochs "
+    "world_size gpus gpus_available gpus_per_node nodes vocab_size depth heads".split()
+)
 _LINE_KEYS = {
     "name", "role", "line", "needle", "pairs", "must", "need", "looks", "stage", "epochs", "first_epoch", "names",
     "record",
@@ -72,6 +75,13 @@ def generate() -> str:
 @lru_cache(maxsize=8)
 def patterns(formats: tuple[Format, ...]) -> tuple[Pattern, ...]:
     return tuple(pattern for known in formats for pattern in known.patterns)
+
+
+@lru_cache(maxsize=1)
+def interpreted() -> frozenset[str]:
+    """The names of settings that have a meaning of their own: figures are computed from what banners say."""
+    banners = (pattern for pattern in patterns(shipped()) if pattern.role == "config")
+    return frozenset(what.column for pattern in banners for what in pattern.fields.values())
 
 
 def find(word: str) -> Format:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gputel.analysis.logs.infer.printed_settings import is_hyperparameter
 from gputel.analysis.logs.patterns import lazy_regex
 
 _OTHER = rb"(?:'[^']*'|\"[^\"]*\"|True|False|None|\[[^\]]*\]|\([^)]*\)|[\w.<>/+-]+(?:\([^)]*\))?)"
@@ -23,12 +24,6 @@ _OPENS = lazy_regex(
 _BRACKETS = lazy_regex(rb"[({]|[)}]")
 _PAIR = lazy_regex(
     rb"[\s|*>-]*(?:--)?['\"]?(?P<key>[A-Za-z_][\w./-]*)['\"]?\s*(?:=>|->|[:=|]|\s{2,}|\.{3,}\s)\s*(?P<value>.*)"
-)
-_HYPERPARAMETER = lazy_regex(
-    rb"(?i)(?:^|[./_-])(?:lr|learning_?rate|batch_?size|(?:num_|max_|n_|total_)?epochs|(?:max|warmup|total)_(?:steps|iters)"
-    rb"|seed|optim(?:izer)?|weight_?decay|momentum|dropout|betas?[12]?|num_(?:workers|layers|heads|classes)"
-    rb"|n_(?:layer|head|embd)s?|hidden_(?:size|dim)|d_model|grad_?clip\w*|(?:data|output|save|log)_?(?:dir|path)"
-    rb"|model(?:_name\w*)?|dataset|device)$"
 )
 _LONGEST = 60  # lines of a block to either side
 _SHORTEST = 3
@@ -73,4 +68,4 @@ def in_block(lines: Sequence[bytes], number: int) -> bool:
     while last + 1 < len(lines) and last - number < _LONGEST and _PAIR.fullmatch(lines[last + 1]):
         last += 1
     keys = [pair["key"] for line in lines[first : last + 1] if (pair := _PAIR.fullmatch(line))]
-    return len(keys) >= _SHORTEST and any(_HYPERPARAMETER.search(key) for key in keys)
+    return len(keys) >= _SHORTEST and any(is_hyperparameter(key.decode(errors="replace")) for key in keys)
