@@ -22,7 +22,9 @@ Number = TypeVar("Number", float, npt.NDArray[np.float64])
 PLACES = ("step", "iteration", "batch", "index", "length", "count", "total", "epoch", "total_steps", "epochs")
 STEPS = ("step", "iteration", "batch", "index")
 COLUMN = "column_"  # of a table whose header names it
-EVIDENCE = frozenset({"loss", "loss_avg", "lr", "grad_norm", "dt_ms", "tok_per_sec", "step_avg_ms"})
+EVIDENCE = frozenset(
+    "loss loss_avg objective objective_avg lr grad_norm dt_ms tok_per_sec step_avg_ms".split()
+)
 CIRCUMSTANCES = frozenset(
     "dt_ms eta_min total_time_min tok_per_sec mfu lr data_time data_time_s memory memory_mb tflops total_weights "
     "memory_gib memory_pct train_time_ms epoch_time_s".split()

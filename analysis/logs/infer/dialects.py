@@ -47,6 +47,8 @@ LOSSES = (
     "trained_multiclass trained_rmse trained_mse trained_mae trained_l2 trained_l1 trained_error "
     "learn criterion nll_loss bits_per_token main_loss l train total"
 ).split()
+# Those that a training may also raise.
+OBJECTIVES = {"objective", "objective_function", "objf"}
 TRAINED = re.compile(r"^train(?:ing|ed)?(?:_s)?_")
 # Words that may stand around such a name.
 CURRENT = re.compile(r"^(?:(?:current|cur|this)_)?(?:(?:mini)?batch_)?")

@@ -20,6 +20,7 @@ from gputel.analysis.logs.infer.dialects import (
     LEFT,
     LOSSES,
     MEASURE,
+    OBJECTIVES,
     OF,
     PARTS,
     RATES,
@@ -54,7 +55,7 @@ def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     """Names every value of the shape, in order."""
     printed = slots.find(find_slots(shape), shape)
     named = [_name(slot, shape, words) for slot in _spelled_out(printed)]
-    named = _distinct(_one_time(places.find(_held_out(_loss(_global(named, shape))), shape)))
+    named = _distinct(_one_time(places.find(_held_out(_loss(_global(named, shape), shape)), shape)))
     is_short = any((slot.key or "")[:2].lower() in _SHORT_SETS for slot in printed)
     return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)] if is_short else named
 
@@ -119,7 +120,7 @@ def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> 
         word = "step" if key == "#" else key
         what = replace(slot, key=word, column=None if word else "aside")
         named.append(_name(what, shape, words))
-    return _distinct(_only_measure(_loss(_counted(named, shape))))
+    return _distinct(_only_measure(_loss(_counted(named, shape), shape)))
 
 
 def _counted(cells: list[Named], shape: LineShape) -> list[Named]:
@@ -278,8 +279,11 @@ def _rises(column: Sequence[bytes]) -> bool:
     return len(values) > 3 and rising >= 0.9 * (len(values) - 1) and values[-1] > 3 * max(values[0], 1e-9)
 
 
-def _loss(cells: list[Named]) -> list[Named]:
-    """Names the measure that is trained on `loss`, where no value is called so: nll, cross entropy, cost."""
+def _loss(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Names the measure that is trained on `loss`, where no value is called so: nll, cross entropy, cost.
+
+    An objective with negative values is a likelihood that rises, and no loss.
+    """
     if {"loss", "loss_avg"} & {cell.column for cell in cells}:
         return cells
     normal = [_normal(cell) for cell in cells]
@@ -293,6 +297,9 @@ def _loss(cells: list[Named]) -> list[Named]:
         _as_loss(cell, word, trained, not all(means) and _is_mean(whole))
         for cell, word, whole in zip(cells, plain, normal, strict=True)
     ]
+    values = [shape.column(cell.at) for cell, word in zip(cells, plain, strict=True) if word == trained]
+    if trained in OBJECTIVES and all(value.startswith(b"-") for column in values for value in column):
+        renamed = [column and re.sub(r"(?<![a-z])loss(?![a-z])", "objective", column) for column in renamed]
     return _once_named(cells, renamed)
 
 

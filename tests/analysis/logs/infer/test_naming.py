@@ -66,3 +66,15 @@ def test_count_since_the_last_report_is_no_step_beside_the_total() -> None:
 def test_evaluation_before_the_training_is_a_validation_and_a_first_loss_is_none() -> None:
     assert columns("Initial validation loss: 12.2458") == ["val_loss"]
     assert columns("Initial loss: 12.2458") != ["val_loss"]
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [(("-0.687", "-0.535"), "objective"), (("0.687", "0.535"), "loss"), (("-0.1", "0.2"), "loss")],
+)
+def test_objective_that_is_a_likelihood_is_no_loss(values: tuple[str, ...], name: str) -> None:
+    lines = [
+        f"Overall average objective function for minibatches {at}0-{at}9 is {value}"
+        for at, value in enumerate(values)
+    ]
+    assert name in columns(*lines)
