@@ -26,7 +26,7 @@ MEANING = (
     "tok/s and MFU are means of the printed values; time is the log's own count, else from its timestamps."
 )
 MAIN = ("loss", "tok_per_sec", "mfu", "grad_norm", "lr", "lrm", "dt_ms")
-BY = ("step", "tokens", "time", "flops")
+BY = ("step", "epoch", "tokens", "time", "flops")
 EVERY_AXIS = (*BY, "energy", "cost")
 MOST_OTHERS = 200  # metrics; what a page leaves out, it counts
 MOST_EVENTS = 500

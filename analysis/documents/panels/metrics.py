@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,13 +20,23 @@ from gputel.analysis.compare import curves
 from gputel.analysis.compare.curves import MetricCurve, RunPhase, metric_curve
 from gputel.analysis.document import Curves, Level, Marker, Numbers, PlotAxis, Series, Style
 from gputel.analysis.documents.panels import gpus
-from gputel.analysis.documents.panels.run_axes import COST, ENERGY, FLOPS, STEP, TOKENS, StepAxes
+from gputel.analysis.documents.panels.run_axes import (
+    COST,
+    ENERGY,
+    EPOCH,
+    FLOPS,
+    STEP,
+    TOKENS,
+    Epochs,
+    StepAxes,
+    epochs,
+)
 
 if TYPE_CHECKING:
     from gputel.analysis.compare import Comparison
 
 AXES: Mapping[str, PlotAxis] = {
-    axis.name: axis for axis in (STEP, TOKENS, PlotAxis("time", "time", "s"), FLOPS, ENERGY, COST)
+    axis.name: axis for axis in (STEP, EPOCH, TOKENS, PlotAxis("time", "time", "s"), FLOPS, ENERGY, COST)
 }
 DIGITS = {"time": 3, "energy": 1, "cost": 6}  # behind the point: finer than any screen, and it packs well
 
@@ -65,9 +76,15 @@ class RunCurve:
     run: str
     tint: int
 
+    @cached_property
+    def epochs(self) -> Epochs | None:
+        return epochs(self.track.steps)
+
     def series(self, curve: MetricCurve, style: Style, axes: Sequence[str]) -> Series:
-        have = [name for name in axes if name == "step" or name in self.track.costs]
+        have = [name for name in axes if name == STEP.name or name in self.track.costs]
         x = {name: _rounded(curve.x(name), name) for name in have}
+        if EPOCH.name in axes and (known := self.epochs):
+            x[EPOCH.name] = known.at(curve.step)
         return Series(
             self.track.name, x, curve.y, run=self.run, tint=self.tint, style=style,
             start_ns=self.track.start_ns if "time" in x else None,

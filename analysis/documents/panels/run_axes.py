@@ -1,4 +1,4 @@
-"""A recorded run -> the x axes of its panels beside time: step, tokens, FLOPs of a record; energy and cost so far.
+"""A run -> the x axes of its panels beside time: step, epoch, tokens, FLOPs of a record; energy and cost so far.
 
 Energy and cost go on between records, so they belong to moments: a page converts the time of any panel to them.
 """
@@ -25,9 +25,35 @@ if TYPE_CHECKING:
 
 TOKENS, FLOPS = PlotAxis("tokens", "tokens"), PlotAxis("flops", "FLOPs")
 ENERGY, COST = PlotAxis("energy", "energy", "J"), PlotAxis("cost", "cost", "$")
-STEP = PlotAxis("step", "step")
+STEP, EPOCH = PlotAxis("step", "step"), PlotAxis("epoch", "epoch")
 MOST_PLACES = 4000  # of a conversion: finer than any screen
 HOUR_S = 3600
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """Where each printed epoch began; both ascend."""
+
+    step: Numbers
+    epoch: Numbers
+
+    def at(self, step: Numbers) -> Numbers:
+        return np.interp(step, self.step, self.epoch)
+
+
+def epochs(rows: pl.DataFrame) -> Epochs | None:
+    """Counts on through each epoch; the last one is as long as the one before. None unless two were printed."""
+    if "epoch" not in rows.columns:
+        return None
+    known = rows.filter(pl.col("step").is_not_null() & pl.col("epoch").is_finite()).sort("step")
+    step, epoch = (known[name].cast(float).to_numpy() for name in ("step", "epoch"))
+    begins = np.flatnonzero(np.diff(epoch, prepend=-np.inf))
+    if len(begins) < 2 or (np.diff(epoch) < 0).any() or (np.diff(step[begins]) <= 0).any():
+        return None
+    before, last = begins[-2:]
+    length, rise = step[last] - step[before], epoch[last] - epoch[before]
+    ahead = epoch[last] + rise * min((step[-1] - step[last]) / length, 1.0)
+    return Epochs(np.append(step[begins], step[-1]), np.append(epoch[begins], ahead))
 
 
 @dataclass(frozen=True)
@@ -37,12 +63,15 @@ class StepAxes:
     from_zero: bool = False
     tokens_per_step: float | None = None
     flops_per_token: float | None = None
+    epochs: Epochs | None = None
 
     def places(self, step: Numbers, *, evaluated: bool) -> dict[str, Numbers]:
         """By axis; nothing where the steps go back, as in a run that began again, or are unknown."""
         if not (np.isfinite(step).all() and (np.diff(step) >= 0).all()):
             return {}
         places = {STEP.name: step}
+        if self.epochs is not None:
+            places[EPOCH.name] = self.epochs.at(step)
         if self.tokens_per_step is not None:
             done = step + (self.from_zero and not evaluated)
             places[TOKENS.name] = done * self.tokens_per_step
@@ -55,9 +84,8 @@ def step_axes(subject: RunData, records: pl.DataFrame) -> StepAxes:
     numbered = records.filter(pl.col("step").is_not_null())
     if numbered.is_empty():
         return StepAxes()
-    return StepAxes(
-        counts_from_zero(numbered), amount(subject.facts.tokens_per_step), flops_per_token(subject)
-    )
+    tokens_per_step = amount(subject.facts.tokens_per_step)
+    return StepAxes(counts_from_zero(numbered), tokens_per_step, flops_per_token(subject), epochs(numbered))
 
 
 def conversions(report: Report, time: PlotAxis, link: str, price: float | None) -> Iterator[Conversion]:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from gputel.analysis.document import Conversion, Curves
-from gputel.analysis.documents.panels.run_axes import StepAxes
+from gputel.analysis.documents.panels.run_axes import StepAxes, epochs
 from gputel.analysis.documents.report import report_document
 from gputel.analysis.report import make_report
 from gputel.analysis.runs import read_run
@@ -80,3 +81,29 @@ def test_steps_that_go_back_are_no_axis() -> None:
     assert places.places(np.array([0.0, 1.0, 0.0]), evaluated=False) == {}
     assert places.places(np.array([0.0, 1.0]), evaluated=False)["tokens"].tolist() == [10, 20]
     assert places.places(np.array([0.0, 1.0]), evaluated=True)["tokens"].tolist() == [0, 10]
+
+
+def printed(step: list[int], epoch: list[float | None]) -> pl.DataFrame:
+    return pl.DataFrame({"step": step, "epoch": epoch}, schema={"step": pl.Int64, "epoch": pl.Float64})
+
+
+def test_whole_epochs_are_counted_on_through_their_steps() -> None:
+    known = epochs(printed([0, 10, 20, 30, 40, 50], [1, 1, 2, 2, 3, 3]))
+    assert known is not None
+    assert known.at(np.array([0.0, 10, 20, 30, 40, 50])).tolist() == [1, 1.5, 2, 2.5, 3, 3.5]
+
+
+def test_fractions_of_epochs_are_as_printed() -> None:
+    known = epochs(printed([100, 200, 300], [0.25, 0.5, 0.75]))
+    assert known is not None
+    assert known.at(np.array([100.0, 150, 300])).tolist() == [0.25, 0.375, 0.75]
+    assert StepAxes(epochs=known).places(np.array([200.0]), evaluated=True)["epoch"].tolist() == [0.5]
+
+
+@pytest.mark.parametrize("epoch", [[1, 1, 1], [1, 2, 1], [None, None, 1]])
+def test_epochs_that_stand_still_or_go_back_are_no_axis(epoch: list[float | None]) -> None:
+    assert epochs(printed([1, 2, 3], epoch)) is None
+
+
+def test_records_without_epochs_have_no_such_axis() -> None:
+    assert epochs(pl.DataFrame({"step": [1, 2]})) is None
