@@ -2,7 +2,7 @@
 
 const MOST_CARDS = 4;
 const SMOOTHINGS = [0, 0.01, 0.02, 0.05, 0.1]; // shares of the axis
-const CELLS = [["run"], ["status"], ["step"], ["loss"], ["tok/s"], ["MFU, %"], ["time left"], ["cost"], ["alarms"]];
+const CELLS = [["run"], ["status"], ["step"], ["loss"], ["tok/s"], ["MFU, %"], ["time left"], ["cost"]];
 let wanted = () => true; // whether a run of this name is shown
 
 function drawRuns(place) {
@@ -44,7 +44,7 @@ function hideEmptyColumns(table) {
 function newRow(body) {
   const row = body.insertRow(), name = element("th", "name");
   name.scope = "row";
-  name.append(element("i"), element("span"));
+  name.append(element("i"), element("span"), element("div", "alarm"));
   row.append(name, ...CELLS.slice(1).map(() => element("td")));
   row.cells[1].append(element("span", "status"));
   return row;
@@ -62,10 +62,10 @@ function drawRow(row, facts, number) {
   const texts = [
     facts.step === null ? "" : exactly(facts.step) + (facts.total_steps ? `/${exactly(facts.total_steps)}` : ""),
     shown("loss"), shown("tok_per_sec"), shown("mfu"), facts.eta_s === null ? "" : span(facts.eta_s),
-    facts.cost ? money(facts.cost.spent) : "", [...facts.alarms, facts.cause].filter(Boolean).join("; "),
+    facts.cost ? money(facts.cost.spent) : "",
   ];
   texts.forEach((text, at) => say(row.cells[at + 2], text));
-  row.lastChild.className = "alarm";
+  say(row.querySelector(".alarm"), [...facts.alarms, facts.cause].filter(Boolean).join("; "));
 }
 
 function isWanted(name) {

@@ -162,6 +162,8 @@ def test_page_behind_a_kept_token_connects_again_after_a_restart(chromium: Brows
 def test_twelve_runs_begin_with_a_table_and_can_be_filtered(chromium: Browser, tmp_path: Path) -> None:
     for number in range(12):
         grow(tmp_path / f"d{number:02d}.log", 0, 50 + number)
+    with (tmp_path / "d11.log").open("a") as file:
+        file.write("step 61/1000 | loss: nan | dt: 9.00ms\n" * 2)
     with served(tmp_path, *sorted(tmp_path.glob("*.log"))) as link:
         tab = chromium.tab(1440, 900)
         tab.open(link)
@@ -172,6 +174,9 @@ def test_twelve_runs_begin_with_a_table_and_can_be_filtered(chromium: Browser, t
             tab.evaluate("document.querySelector('.overview tbody').rows[3].cells[2].textContent")
             == "52/1,000"
         )
+        tab.until("document.querySelectorAll('.overview .alarm')[11]?.textContent")
+        box = "document.querySelector('.overview').closest('.scroll')"
+        assert tab.evaluate(f"{box}.scrollWidth <= {box}.clientWidth")
         beside = "document.querySelector('#loss').getBoundingClientRect()"
         assert tab.evaluate(f"{beside}.top < 300 && {beside}.left > 600")
         tab.evaluate(
