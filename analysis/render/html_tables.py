@@ -92,6 +92,7 @@ def _is_numeric(cells: Sequence[object]) -> bool:
 
 
 def _is_narrow(table: Table) -> bool:
-    cells = [cell for row in table.rows for cell in row]
+    """Whether it has few columns of short cells; long names of rows are broken."""
+    cells = [cell for row in table.rows for cell in row[1:]]
     short = all(len(str(cell)) <= LONGEST_NUMBER for cell in cells if isinstance(cell, str))
-    return short and len(table.columns) <= FEW_COLUMNS
+    return short and 1 < len(table.columns) <= FEW_COLUMNS

@@ -34,6 +34,8 @@ def test_few_short_columns_leave_room_beside_them() -> None:
     assert 'class="table narrow"' in html_table(Table("T", ("", "d16", "d24"), [("loss", "2.9", "2.8")]), 2)
     assert 'class="table"' in html_table(Table("T", tuple("abcdef"), [tuple("abcdef")]), 2)
     assert 'class="table"' in html_table(Table("T", ("a",), [("a sentence that needs the whole width",)]), 2)
+    row = ("a run with a name that is longer than a cell", 2.9)
+    assert 'class="table narrow"' in html_table(Table("T", ("run", "loss"), [row]), 2)
 
 
 def test_what_was_not_measured_stands_as_its_column_does() -> None:
