@@ -41,7 +41,8 @@ from gputel.telemetry import secrets
 
 SCRIPTS = (
     *("unpack.js", "words.js", "scales.js", "axes.js", "curves.js", "heat.js", "bars.js", "pointer.js"),
-    *("plots.js", "tables.js", "parallel.js", "figures.js", "svg.js", "tools.js", "page.js"),
+    *("plots.js", "tables.js", "parallel.js", "figures.js", "svg.js", "tools.js"),
+    *("against.js", "address.js", "page.js"),
 )
 GENERATOR = '<meta name="generator" content="gputel">'
 

@@ -128,7 +128,7 @@ def _curves(panel: Curves, axes: Axes) -> None:
         axes.axhline(level.value, color="#444444", linewidth=0.7, linestyle=(0, (2, 2)))
     if panel.log and all(np.nanmin(series.y) > 0 for series in shown if len(series.y)):
         axes.set_yscale("log")
-    elif (panel.steady or panel.noisy) and shown:
+    elif panel.steady or panel.noisy or any(series.style == "dots" for series in shown):
         _cut(axes, shown, style.EXTREMES["steady" if panel.steady else "noisy"])
     if axis.log:
         axes.set_xscale("log")
@@ -173,17 +173,25 @@ def running_mean(values: Numbers, width: int) -> Numbers:
 
 
 def _cut(axes: Axes, shown: Sequence[Series], share: float) -> None:
-    """As the page: first steps and outliers run out of the plot, the last value of a curve never does."""
+    """As the page: first steps, first evaluations and outliers run out of the plot, last values never do."""
     finite = [series.y[np.isfinite(series.y)] for series in shown]
     ends = [values[-1] for values in finite if values.size]
     if not ends:
         return
-    values = np.concatenate(finite)
-    low, high = np.quantile(values, [share, 1 - share])
+    whole = np.concatenate(finite)
+    later = [y[_begins_far_off(series) :] for series, y in zip(shown, finite, strict=True)]
+    values = np.sort(np.concatenate(later))
+    out = max(int(share * len(values)), min(2, len(values) // 10))
+    low, high = values[out], values[len(values) - 1 - out]
     more = max(0.5 * (high - low), 0.02 * abs(high))
     edge = more / 10
-    bottom, top = max(min(low - more, *ends), values.min()), min(max(high + more, *ends), values.max())
+    bottom, top = max(min(low - more, *ends), whole.min()), min(max(high + more, *ends), whole.max())
     axes.set_ylim(bottom - edge, top + edge)
+
+
+def _begins_far_off(series: Series) -> bool:
+    """Whether its first value, an evaluation of a model that has learned nothing, may lie out of sight."""
+    return series.style == "dots" and len(series.y) >= style.EXTREMES["least"]
 
 
 def _marks(marks: Sequence[Marker], axis: PlotAxis, axes: Axes) -> Iterator[str]:

@@ -47,8 +47,9 @@ KINDS = {  # what happened, of marks and spans; and the parts of bars: of time, 
 FAULTS = frozenset(
     "nan oom nccl traceback stop restart resume xid throttle gpu_lost gap disk_full alarm".split()
 )
-EXTREMES = {"noisy": 0.05, "steady": 0.01}
-"""Share of a curve's values at either end that may lie out of sight, so that the rest can be read."""
+EXTREMES = {"noisy": 0.05, "steady": 0.01, "least": 4}
+"""Share of a plot's values at either end that may lie out of sight, so that the rest can be read; and of how many
+evaluations the first one may."""
 HEAT = ("#0b1026", "#1d2f6f", "#155f8c", "#1b8f7f", "#74b84e", "#e5c63c", "#fff7c8")
 """From little to much; its brightness rises all the way, so that it reads in gray too."""
 

@@ -18,7 +18,7 @@ function curvesChart(panel, bytes) {
     for (const name of ["y", "low", "high"]) if (own[name]) lazily(unpacked, name, () => read(own[name]));
     return unpacked;
   });
-  const chart = { panel, series, log: panel.log, whole: !panel.steady && !panel.noisy, means: new Map() };
+  const chart = { panel, series, log: panel.log, whole: false, means: new Map() };
   chart.axis = () => panel.axes.find((axis) => axis.name === view.axis) || panel.axes[0];
   chart.shown = () => chart.series.filter((own) => !own.hidden && !view.hiddenRuns.has(own.run) && own.x[chart.axis().name]);
   chart.domain = () => {
@@ -48,11 +48,16 @@ function extent(own, first, last, log) {
   return [low, high];
 }
 
-// To where nearly all values are, and half as far again: the first steps and spikes run out of the plot, the last
-// value of a curve never does.
+// Loss, and evaluations, begin far from where they settle.
+function settles(chart) { return chart.panel.noisy || chart.series.some((own) => own.style === "dots"); }
+
+// To where nearly all values are, and half as far again: the first steps, the first evaluation and spikes run out of
+// the plot, the last value of a curve never does.
 function withoutExtremes(range, shown, share) {
-  const values = shown.flatMap(({ own, first, last }) => Array.from(own.y.subarray(first, last))).filter(Number.isFinite).sort((a, b) => a - b);
-  const low = values[Math.floor(share * values.length)], high = values[Math.ceil((1 - share) * values.length) - 1];
+  const later = ({ own, first, last }) => own.y.subarray(first + (own.style === "dots" && last - first >= look.extremes.least), last);
+  const values = shown.flatMap((part) => Array.from(later(part))).filter(Number.isFinite).sort((a, b) => a - b);
+  const out = Math.max(Math.floor(share * values.length), Math.min(2, Math.floor(values.length / 10)));
+  const low = values[out], high = values[values.length - 1 - out];
   const more = Math.max(0.5 * (high - low), 0.02 * Math.abs(high)), ends = shown.map(({ own }) => lastOf(own.y)).filter(Number.isFinite);
   return [Math.max(range[0], Math.min(low - more, ...ends)), Math.min(range[1], Math.max(high + more, ...ends))];
 }
@@ -89,7 +94,7 @@ function runningMean(chart, own, width) {
 }
 
 function smoothed(chart, own) {
-  if (!chart.panel.noisy || !view.smoothing || own.style === "dots" || own.style === "held" || own.y.length < 3) return null;
+  if (!chart.panel.noisy || !view.smoothing || ["dots", "held", "points"].includes(own.style) || own.y.length < 3) return null;
   const whole = chart.domain();
   return whole && runningMean(chart, own, view.smoothing * (whole[1] - whole[0]));
 }
@@ -133,7 +138,7 @@ function heightOf(chart, shown) {
   if (chart.yZoom && !(chart.log && chart.yZoom[0] <= 0)) return chart.yZoom;
   let range = reach(shown.flatMap(({ own, first, last }) => extent(own, first, last, chart.log)).filter(Number.isFinite));
   if (!range) return null;
-  const { steady, noisy } = chart.panel, settled = noisy && !chart.log && !view.zoom.has(linkOf(chart));
+  const { steady } = chart.panel, settled = settles(chart) && !chart.log && !view.zoom.has(linkOf(chart));
   if (!chart.whole && (steady || settled)) range = withoutExtremes(range, shown, steady ? look.extremes.steady : look.extremes.noisy);
   const near = chart.panel.levels.map((level) => level.value).filter((value) => value <= range[1] * 1.5 && (!chart.log || value > 0));
   return padded(...reach([...range, ...near]), chart.log);
@@ -147,7 +152,7 @@ function within(own, axis, range, log) {
 
 // What lies between the extremes, where there are any or more points than pixels; answers where the means are.
 function drawBand(pen, chart, { own, x, first, last }, xs, ys, alpha) {
-  if (own.style === "dots" || !(own.low || isCrowded(first, last, xs))) return null;
+  if (own.style === "dots" || own.style === "points" || !(own.low || isCrowded(first, last, xs))) return null;
   pen.fillStyle = tint(own.tint);
   pen.globalAlpha = alpha * shareOf(own);
   const middles = band(pen, own, x, first, last, xs, ys);
@@ -160,8 +165,10 @@ function drawLine(pen, chart, { own, x, first, last }, xs, ys, middles) {
   pen.strokeStyle = pen.fillStyle = tint(own.tint);
   pen.lineJoin = "round";
   pen.setLineDash(dashOf(own.tint, own.style));
-  pen.globalAlpha = (mean ? BAND : 1) * shareOf(own);
-  if (own.style === "dots") {
+  pen.globalAlpha = (mean ? BAND : own.style === "points" ? 0.5 : 1) * shareOf(own);
+  if (own.style === "points") {
+    for (let i = first; i < last; i++) dot(pen, xs.at(x[i]), ys.at(own.y[i]));
+  } else if (own.style === "dots") {
     trace(pen, x, own.y, first, last, xs, ys, 1.4);
     if (last - first < 400) for (let i = first; i < last; i++) dot(pen, xs.at(x[i]), ys.at(own.y[i]));
   } else if (!crowded && !(mean && own.low)) {
@@ -176,7 +183,7 @@ function drawLine(pen, chart, { own, x, first, last }, xs, ys, middles) {
 
 // The name of a run at the end of its line where colors repeat, if there is room; the one that is pointed at comes first.
 function nameEnds(pen, chart, shown, xs, ys, ink) {
-  if (shown.length <= view.tints.length || shown.length > MOST_NAMED || new Set(shown.map(({ own }) => own.run)).size < shown.length) return;
+  if (shown.length <= view.tints.length || shown.some(({ own }) => own.style === "points") || shown.length > MOST_NAMED || new Set(shown.map(({ own }) => own.run)).size < shown.length) return;
   const taken = [];
   pen.font = ink.font;
   pen.textAlign = "right";
@@ -184,8 +191,9 @@ function nameEnds(pen, chart, shown, xs, ys, ink) {
   pen.lineWidth = 3;
   pen.strokeStyle = ink.paper;
   for (const { own, x, last } of [...shown].sort((a, b) => shareOf(b.own) - shareOf(a.own))) {
-    const left = xs.at(Math.min(x[last - 1], xs.high)), y = ys.at(lastOf(own.y.subarray(0, last))) - 3;
-    const width = pen.measureText(own.name).width, box = { right: Math.max(Math.min(left, xs.at(xs.high) - 2), FRAME.left + width), width, y };
+    const end = xs.at(Math.min(x[last - 1], xs.high)), edge = xs.at(xs.high) - 2, width = pen.measureText(own.name).width;
+    const beside = end + 5 + width < edge, y = ys.at(lastOf(own.y.subarray(0, last))) + (beside ? 7 : -3);
+    const box = { right: beside ? end + 5 + width : Math.max(Math.min(end, edge), FRAME.left + width), width, y };
     if (!(y > FRAME.top + 12 && y < ys.at(ys.low)) || taken.some((other) => collide(box, other))) continue;
     taken.push(box);
     pen.strokeText(own.name, box.right, y);

@@ -8,13 +8,14 @@ const STEPS = [0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1]; // of the smoothing, as 
 function controls(panels, runs) {
   const bar = document.getElementById("controls");
   const axes = axesOf(panels.filter((panel) => panel.kind === "curves" && panel.axes.length > 1));
-  if (runs.length > 1) bar.append(runSwitches(runs, runTint(panels)));
+  if (runs.length > 1) bar.append(runSwitches(runs));
   if (axes.size > 1) bar.append(axisSwitch(axes));
-  if (panels.some((panel) => panel.kind === "curves")) bar.append(plainChip("log x", () => { view.logX = !view.logX; redraw(); return view.logX; }));
+  if (panels.some((panel) => panel.kind === "curves")) bar.append(pressable("log x", () => { view.logX = !view.logX; redraw(); return view.logX; }));
+  if (plotsOfCurves().length > 1) bar.append(againstChip());
   if (panels.some((panel) => panel.noisy)) bar.append(slider());
   const kinds = kindsOf(panels);
   if (runs.length > FEW_RUNS) kinds.forEach((_, kind) => view.hiddenKinds.add(kind));
-  if (kinds.size) bar.append(switches("markers", [...kinds.keys()], view.hiddenKinds, (kind) => ["kind", kinds.get(kind)]));
+  if (kinds.size) bar.append(switches("markers", [...kinds.keys()], view.hiddenKinds, (kind) => ["color", kinds.get(kind)]));
   if (charts.length > MANY_PANELS) bar.append(search("find a plot", (fits) => { for (const figure of document.querySelectorAll("figure")) figure.hidden = !fits(figure.querySelector("h2, h3").textContent); redraw(); }));
   if (charts.length) bar.append(plainChip("reset zoom", resetZoom));
   const theme = plainChip("light / dark", () => { document.documentElement.dataset.theme = dark() ? "light" : "dark"; redraw(); });
@@ -27,8 +28,15 @@ function controls(panels, runs) {
 function plainChip(name, act) {
   const chip = element("button", "chip plain", name);
   chip.type = "button";
-  chip.addEventListener("click", () => { const on = act(); if (on !== undefined) chip.setAttribute("aria-pressed", String(on)); });
-  if (name === "log x") { chip.classList.add("tool"); chip.setAttribute("aria-pressed", "false"); }
+  chip.addEventListener("click", act);
+  return chip;
+}
+
+// Off at first; `act` answers whether it is on.
+function pressable(name, act) {
+  const chip = plainChip(name, () => chip.setAttribute("aria-pressed", String(act())));
+  chip.classList.add("tool");
+  chip.setAttribute("aria-pressed", "false");
   return chip;
 }
 
@@ -39,8 +47,8 @@ function resetZoom() {
 }
 
 // Every run by name; of many, only those whose name holds what is typed, and all or none at once.
-function runSwitches(runs, colorOf) {
-  const group = switches("runs", runs, view.hiddenRuns, colorOf), chips = [...group.querySelectorAll(".chip")];
+function runSwitches(runs) {
+  const group = switches("runs", runs, view.hiddenRuns, (run) => ["tint", view.tintOf(run)]), chips = [...group.querySelectorAll(".chip")];
   const show = (wanted) => {
     runs.forEach((run, i) => { view.hiddenRuns[wanted(run) ? "delete" : "add"](run); chips[i].setAttribute("aria-pressed", String(wanted(run))); });
     redraw();
@@ -51,6 +59,7 @@ function runSwitches(runs, colorOf) {
     chips[i].addEventListener("dblclick", () => show((other) => other === run));
   });
   if (runs.length > 2) group.append(plainChip("all", () => show(() => true)), plainChip("none", () => show(() => false)));
+  if (charts.length) group.append(plainChip("colors", () => showColors(runs)));
   if (runs.length > MANY_RUNS) {
     group.append(search("find a run", (fits) => { runs.forEach((run, i) => { chips[i].hidden = !fits(run); }); show(fits); }));
   }
@@ -75,7 +84,7 @@ function kindsOf(panels) {
 
 function runTint(panels) {
   const tints = new Map(panels.flatMap((panel) => (panel.series || []).map((own) => [own.run, own.tint])));
-  return (run) => ["tint", tints.get(run) ?? 0];
+  return (run) => tints.get(run) ?? 0;
 }
 
 function switches(title, names, hidden, colorOf) {
@@ -85,8 +94,7 @@ function switches(title, names, hidden, colorOf) {
     const chip = toggle(name, () => { if (!hidden.delete(name)) hidden.add(name); redraw(); return !hidden.has(name); });
     const [how, color] = colorOf(name);
     chip.setAttribute("aria-pressed", String(!hidden.has(name)));
-    if (how === "kind") chip.querySelector("i").dataset.color = color;
-    else chip.querySelector("i").style.background = swatchColor(color);
+    chip.querySelector("i").dataset[how] = color;
     group.append(chip);
   }
   return group;
@@ -127,6 +135,7 @@ async function start() {
   look = data.style;
   view.heat = look.heat;
   view.runs = data.runs;
+  view.tintOf = runTint(data.panels);
   view.tints = look.tints[dark() ? "dark" : "light"];
   view.kinds = look.kinds[dark() ? "dark" : "light"];
   for (const panel of data.panels) if (panel.kind === "curves") panel.marks = data.marks[panel.marks];

@@ -2,6 +2,7 @@
 
 const view = {
   runs: [], axis: null, logX: false, smoothing: 0.01, hiddenRuns: new Set(), hiddenKinds: new Set(), pointed: null, zoom: new Map(), tints: [],
+  ownTints: new Map(), colors: new Map(), tintOf: () => 0, // by number of the tint, and by run
 };
 const PATTERNS = [ // of parts of bars, for those who tell colors apart with difficulty
   () => "none",
@@ -25,7 +26,7 @@ function inks() {
   return { font: `12px ${ink("font")}`, grid: ink("grid"), quiet: ink("quiet"), loud: ink("loud"), paper: ink("paper"), select: ink("select") };
 }
 
-function tint(number) { return view.tints[number % view.tints.length]; }
+function tint(number) { return view.ownTints.get(number) || view.tints[number % view.tints.length]; }
 function kindColor(kind) { return view.kinds[kind] || view.kinds[""]; }
 // As the curve is drawn: its color, broken where the curve is dashed.
 function swatchColor(number, style) {
@@ -59,6 +60,7 @@ function redraw(concerns = () => true) {
   for (const chart of charts.filter(concerns)) chart.stale = true;
   for (const chart of charts.filter(isNear)) paintPlot(chart);
   for (const piece of document.querySelectorAll("[data-color]")) paintKind(piece);
+  for (const piece of document.querySelectorAll("[data-tint]")) piece.style.background = swatchColor(Number(piece.dataset.tint));
   pointNowhere();
 }
 
@@ -123,6 +125,12 @@ function build(panel, figure, bytes) {
   listen(chart, plot, chart.over);
 }
 
+function dropChart(chart) {
+  chart.canvas.closest("figure").remove();
+  approaching.unobserve(chart.over);
+  charts.splice(charts.indexOf(chart), 1);
+}
+
 function axisTitle(axis) {
   return axis.unit && !["s", "clock"].includes(axis.unit) ? `${axis.title} (${axis.unit})` : axis.title;
 }
@@ -144,7 +152,7 @@ function legendOf(chart) {
   for (const level of chart.panel.levels || []) legend.append(levelKey(level));
   if (chart.panel.kind === "curves") {
     const tools = element("span", "tools");
-    if (chart.panel.steady || chart.panel.noisy) tools.append(tool(chart, "whole", "all values"));
+    if (chart.panel.steady || settles(chart)) tools.append(tool(chart, "whole", "all values"));
     tools.append(tool(chart, "log", "log scale"));
     legend.append(tools);
   }

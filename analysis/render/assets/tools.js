@@ -11,6 +11,7 @@ function addTools(chart) {
   const place = figure.querySelector(".tools") || chart.legend.appendChild(element("span", "tools"));
   place.append(
     ...(chart.panel.kind === "curves" ? [heightTool(chart)] : []),
+    pinTool(chart),
     action("larger", "larger or smaller", () => { figure.classList.toggle("large"); redraw(); }),
     action("link", "the page's address with this view of the plot", () => writeAddress(chart)),
     action("table", "the figures behind the plot", () => showFigures(chart)),
@@ -18,18 +19,43 @@ function addTools(chart) {
   );
 }
 
+// At the top of the page, in the order of pinning; and back where it stood.
+function pinTool(chart) {
+  const figure = chart.canvas.closest("figure"), place = document.createComment("");
+  const chip = pressable("pin", () => {
+    if (place.isConnected) place.replaceWith(figure);
+    else { figure.before(place); pinnedPlace().append(figure); }
+    redraw();
+    return place.isConnected;
+  });
+  chip.title = "at the top of the page, or back";
+  chart.pin = () => chip.click();
+  return chip;
+}
+
+function pinned() { return [...document.querySelectorAll("#pinned > figure:not(.against)")]; }
+
+function pinnedPlace() {
+  const place = document.getElementById("pinned") || Object.assign(element("section", "wide"), { id: "pinned" });
+  if (!place.isConnected) document.querySelector("main").prepend(place);
+  return place;
+}
+
 function heightTool(chart) {
-  const chip = action("y range", "set by hand from where to where the plot reaches", () => askHeight(chart));
+  const chip = action("y range", "set by hand from where to where plots reach", () => askHeight(chart));
   chip.classList.add("height");
   return chip;
 }
 
-// Asks from where to where the plot reaches; nothing typed leaves it to the curves.
+// Asks from where to where the plot reaches, and which others reach as far: `2.5, 3.5, validation`. Nothing typed leaves
+// it to the curves.
 function askHeight(chart) {
-  const { low, high } = chart.frame.ys, typed = prompt("y from, to; nothing: as the curves need", `${Number(low.toPrecision(4))}, ${Number(high.toPrecision(4))}`);
+  const { low, high } = chart.frame.ys, now = [low, high].map((value) => Number(value.toPrecision(4))).join(", ");
+  const typed = prompt("y from, to, and parts of the titles of other plots that reach as far; nothing: as the curves need", now);
   if (typed === null) return;
-  const range = typed.split(",").map(Number), valid = range.length === 2 && range[0] < range[1];
-  if (valid || !typed.trim()) chart.yZoom = valid ? range : null;
+  const [from, to, ...titles] = typed.split(","), range = rangeOf(`${from},${to}`), fits = titles.map((title) => fitting(title.trim()));
+  const meant = charts.filter((other) => other === chart || (other.panel.kind === "curves" && fits.some((fit) => fit(titleOf(other)))));
+  if (range || !typed.trim()) for (const other of meant) other.yZoom = range;
   redraw();
 }
 
@@ -128,49 +154,33 @@ function csvCell(cell) {
   return `"${cell.replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
 }
 
-// `#loss&x=tokens&log=1&smooth=0.02&off=d16&zoom=100,500`: the plot, and how the page stood around it.
-function writeAddress(chart) {
-  const words = new URLSearchParams(), zoom = view.zoom.get(linkOf(chart));
-  if (view.axis) words.set("x", view.axis);
-  if (view.logX) words.set("log", "1");
-  words.set("smooth", view.smoothing);
-  for (const run of view.hiddenRuns) words.append("off", run);
-  if (zoom) words.set("zoom", zoom.join());
-  if (chart.yZoom) words.set("y", chart.yZoom.join());
-  history.replaceState(null, "", `#${encodeURIComponent(chart.panel.name)}&${words}`);
-  navigator.clipboard?.writeText(location.href).catch(() => {}); // a browser may refuse; the address bar has it
-}
-
-function readAddress() {
-  const [name, ...rest] = location.hash.slice(1).split("&"), words = new URLSearchParams(rest.join("&"));
-  const chart = charts.find((other) => other.panel.name === decodeURIComponent(name));
-  if (!chart) return;
-  const range = (key) => { const two = (words.get(key) || "").split(",").map(Number); return two.length === 2 && two.every(Number.isFinite) && two[0] < two[1] ? two : null; };
-  choose("axis", words.get("x"), "change");
-  choose("smoothing", STEPS.indexOf(Number(words.get("smooth") ?? view.smoothing)), "input");
-  if (words.get("log") && !view.logX) pressed("log x");
-  const off = new Set(words.getAll("off"));
-  if (rest.length) for (const run of view.runs) if (off.has(run) !== view.hiddenRuns.has(run)) pressed(run);
-  if (range("zoom")) view.zoom.set(linkOf(chart), range("zoom"));
-  chart.yZoom = range("y");
-  chart.canvas.closest("figure").scrollIntoView();
-}
-
-function choose(id, value, event) {
-  const control = document.getElementById(id);
-  if (!control || value === null || value < 0) return;
-  control.value = value;
-  control.dispatchEvent(new Event(event));
-}
-
-function pressed(name) {
-  [...document.querySelectorAll("#controls button")].find((chip) => chip.textContent === name)?.click();
-}
-
 function showKeys() {
+  showList("Mouse, fingers and keys", KEYS);
+}
+
+// A color of one's own for each run.
+function showColors(runs) {
+  showList("Colors of runs", runs.map((run) => {
+    const choice = Object.assign(element("input"), { type: "color", value: tint(view.tintOf(run)), ariaLabel: run });
+    choice.addEventListener("input", () => { paintRun(run, choice.value); redraw(); });
+    return [run, choice];
+  }));
+}
+
+function paintRun(run, color) {
+  view.colors.set(run, color);
+  view.ownTints.set(view.tintOf(run), color);
+}
+
+function showList(title, pairs) {
   const list = element("dl"), dialog = element("dialog", "keys"), close = plainChip("close", () => { dialog.close(); });
-  for (const [key, words] of KEYS) list.append(element("dt", "", key), element("dd", "", words));
-  dialog.append(element("h2", "", "Mouse, fingers and keys"), list, close);
+  for (const pair of pairs) {
+    const [name, words] = [element("dt"), element("dd")];
+    name.append(pair[0]);
+    words.append(pair[1]);
+    list.append(name, words);
+  }
+  dialog.append(element("h2", "", title), list, close);
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

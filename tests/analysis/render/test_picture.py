@@ -65,6 +65,15 @@ def test_curves_have_names_units_and_hours() -> None:
     assert {"0", "1", "2", "3", "4"} <= set(labels)
 
 
+def test_first_evaluation_runs_out_of_the_picture() -> None:
+    step, values = np.arange(5.0), np.array([11.0, 2.2, 1.7, 1.6, 1.5])
+    evaluated = replace(
+        LOSS, levels=(), noisy=False, series=(Series("d16", {"time": step}, values, style="dots"),)
+    )
+    (axes,) = picture.figure([evaluated]).axes
+    assert 2.2 <= axes.get_ylim()[1] < 4
+
+
 def test_noisy_curve_is_drawn_faint_under_its_running_mean() -> None:
     (axes,) = picture.figure([LOSS]).axes
     faint = [line for line in axes.get_lines() if line.get_alpha()]

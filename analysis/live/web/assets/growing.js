@@ -50,9 +50,7 @@ function newPanel(panel) {
 }
 
 function dropPanel(name, chart) {
-  chart.canvas.closest("figure").remove();
-  approaching.unobserve(chart.over);
-  charts.splice(charts.indexOf(chart), 1);
+  dropChart(chart);
   shownPanels.delete(name);
 }
 
