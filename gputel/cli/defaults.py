@@ -7,7 +7,7 @@ named and shipped. A file that the user has trusted as it is (`gputel trust`) se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,6 +48,7 @@ THRESHOLDS = {
     "gate": {"max-regress", "target", "warmup"},
     "tail": {"budget", "hours"},
 }  # named where they count
+SAID = "gputel.said"  # where it keeps the lines about ignored files
 META = "gputel.defaults"  # where click's context keeps the options that a file has set
 
 
@@ -63,8 +64,7 @@ class Default(NamedTuple):
 def options(name: str, command: click.Command) -> dict[str, Default]:
     """The options that the settings files set for a command, by the name of click's parameter."""
     folder, user = settings.from_folder(Path.cwd()), settings.from_user()
-    for line in (*folder.unread, *user.unread):
-        show.note(line)
+    _say_once((*folder.unread, *user.unread))
     return {
         **_options(name, command, folder, None if folder.is_trusted else HARMLESS.get(name, frozenset())),
         **_options(name, command, user, None),
@@ -137,6 +137,15 @@ def _options(
         else:
             _refuse(file.place, f"[{name}] {word}", f"--{word}, {option.envvar}")
     return chosen
+
+
+def _say_once(lines: Iterable[str]) -> None:
+    """In one call of gputel, though `settings` asks for the options of every command."""
+    said: set[str] = click.get_current_context().meta.setdefault(SAID, set())
+    for line in lines:
+        if line not in said:
+            said.add(line)
+            show.note(line)
 
 
 def _may_set(word: str, value: object, harmless: AbstractSet[str] | None) -> bool:

@@ -212,6 +212,12 @@ def test_settings_prints_each_option_its_value_and_its_origin(home: Path) -> Non
     assert "abcdef0123456789" not in answer.stdout
 
 
+def test_settings_names_an_ignored_file_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(home / "config"))
+    Path("gputel.toml").write_text("[tail]\nprice = 4\n")
+    assert gputel("settings").stderr.count("lies neither below your home") == 1
+
+
 def test_settings_lists_every_option_of_every_command() -> None:
     rows = json.loads(gputel("settings", "--json").stdout)["settings"]
     assert {(row["command"], row["option"]) for row in rows} == {
