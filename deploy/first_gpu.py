@@ -50,7 +50,7 @@ place = dict(init_method=f"file://{tempfile.mkdtemp()}/group", rank=0, world_siz
 dist.init_process_group("nccl" if kind == "cuda" else "gloo", **place)
 size = dict(depth=4, seq=512, device_batch_size=8, total_batch_size=8192, steps=40, dtype="fp32")
 quiet = dict(eval_every=0, save_every=20, save_minutes=0.0, compile=False, device=kind, shard="fsdp")
-leave(train(Options(out=out, **size, **quiet), World(0, 0, 1, torch.device(kind)), {}), failed=False)
+leave(train(Options(out=out, **size, **quiet), World(0, 0, 1, torch.device(kind))), failed=False)
 """
 
 

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,15 +34,7 @@ def checkpoints(folder: Path, *, prune: bool) -> None:
     folder = folder / "checkpoints" if (folder / "checkpoints").is_dir() else folder
     if prune:
         click.echo(f"freed {checkpoint.prune(folder) / 2**20:,.1f} MiB", err=True)
-    links = [(link.readlink().name, link.name) for link in sorted(folder.iterdir()) if link.is_symlink()]
-    click.echo(f"{'checkpoint':<20} {'step':>8} {'val loss':>9} {'age':>8} {'MiB':>9}  state")
-    for row in checkpoint.listed(folder):
-        step = "-" if row.step is None else row.step
-        val = "-" if row.val_loss is None else f"{row.val_loss:.4f}"
-        age = "-" if row.saved is None else _age(time.time() - row.saved)
-        names = ", ".join(link for target, link in links if target == row.path.name)
-        state = f"{row.state} ({names})" if names else row.state
-        click.echo(f"{row.path.name:<20} {step:>8} {val:>9} {age:>8} {row.size / 2**20:>9.1f}  {state}")
+    click.echo("\n".join(checkpoint.table(folder)))
 
 
 @main.command()
@@ -65,58 +56,34 @@ def sample(ckpt: Path, prompt: str, length: int, temperature: float, dice: int) 
 
 def _train(options: Options) -> int:
     """The exit code of one process; a rank of several never returns from here."""
-    from gputel.trainer.ranks import WAN, join, leave
+    from gputel.trainer.ranks import join, leave
     from gputel.trainer.train import train
 
-    wan = WAN if options.network == "wan" else {}
-    network = {name: os.environ.setdefault(name, value) for name, value in wan.items()}
-    several, where = int(os.environ.get("WORLD_SIZE", 1)) > 1, None
+    where, failed = None, False
     try:
-        where = join(options.device, options.rank_timeout)
-        code = train(options, where, network)
+        where = join(options.device, options.rank_timeout, wan=options.network == "wan")
+        code = train(options, where)
     except Exception as fault:
-        line = _why(fault, where) if where and several else _line(fault)
-        if line:
-            click.echo(line, err=True)
-        elif not where or not several:
-            raise
-        if several:
-            leave(1, failed=True)
-        return 1
-    return leave(code, failed=False) if several else code
+        if why := _why(fault, where):
+            click.echo(why, err=True)
+        code, failed = 1, True
+    return leave(code, failed=failed) if int(os.environ.get("WORLD_SIZE", 1)) > 1 else code
 
 
-def _line(fault: Exception) -> str | None:
-    """The error in one line, or None where it needs its traceback."""
-    import torch
-
-    if isinstance(fault, torch.OutOfMemoryError):
-        return f"out of memory: {one_line(fault)}; take a smaller --device-batch-size, or --recompute"
-    return one_line(fault) if explains_itself(fault) else None
-
-
-def _why(fault: Exception, where: "World") -> str | None:
-    """The reason for which one rank of several ends: the first to fail says all, the others name it. None where all
-    have the same mistake in the options or files, which one line says."""
+def _why(fault: Exception, where: "World | None") -> str | None:
+    """What this process says of the error that ends it: one line, or the traceback of a bug. Of several
+    ranks the first to fail says that; the others name it, unless all may have met the same mistake."""
     from gputel.trainer.ranks import first_failure
 
-    if isinstance(fault, TrainerError) and fault.rank is not None:
-        return f"rank {where.rank}: {fault}" if fault.rank == where.rank else None
-    first, line = first_failure(where, fault), _line(fault)
+    text = one_line(fault) if explains_itself(fault) else traceback.format_exc().rstrip()
+    if where is None or where.size == 1:
+        return text
+    first, rank = first_failure(where, fault), f"rank {where.rank}"
     if first is None:
-        return f"rank {where.rank}: another rank is gone ({one_line(fault)}); go on with --resume auto"
+        return f"{rank}: another rank is gone ({one_line(fault)}); go on with --resume auto"
     if first.rank == where.rank:
-        return f"rank {where.rank}: {line or traceback.format_exc()}".rstrip()
-    if isinstance(fault, TrainerError) and line == first.line:
-        return None
-    return f"rank {where.rank}: rank {first.rank} failed first ({first.line})"
-
-
-def _age(seconds: float) -> str:
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.1f}{unit}"
-    return f"{seconds:.0f}s"
+        return f"{rank}: {text}"
+    return None if first.mistake else f"{rank}: rank {first.rank} failed first ({first.line})"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ First comes the checkpoint, then the evaluation, so that one which fails costs n
 written and an evaluation that fails are reported, and the training goes on.
 """
 
+import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -16,14 +18,16 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from gputel.trainer.checkpoint import Store, export, manifest, write_manifest
-from gputel.trainer.data import Corpus
-from gputel.trainer.evaluate import Validation, sampled
-from gputel.trainer.model import Model
-from gputel.trainer.optim import Optimizer
-from gputel.trainer.options import Progress, TrainingPlan
-from gputel.trainer.questions import MultipleChoice, right
-from gputel.trainer.ranks import STOPS, RankWatchdog, World, at_rest, grace_s
+from gputel.trainer.checkpoint import Store, export, manifest, restore, resumed_from, same_run, write_manifest
+from gputel.trainer.data import Corpus, open_corpus
+from gputel.trainer.evaluate import Validation, sampled, validation_for
+from gputel.trainer.guards import check_corpus
+from gputel.trainer.kernels import choose_attention, require_fp8
+from gputel.trainer.model import Model, built
+from gputel.trainer.optim import Optimizer, optimizer
+from gputel.trainer.options import Options, Progress, TrainingPlan, settled
+from gputel.trainer.questions import MultipleChoice, questions, right
+from gputel.trainer.ranks import STOPS, WAN, RankWatchdog, World, at_rest, grace_s
 from gputel.trainer.rows import Mixture, Source
 from gputel.trainer.say import RankError, TrainerError, Voice
 
@@ -73,6 +77,87 @@ class TrainingRun:
             "ranks": self.where.size,
             "torch": torch.__version__,
         }
+
+
+def assembled(options: Options, where: World, folder: Path, voice: Voice) -> TrainingRun:
+    """A run that is ready for its first step, or stands where it was left. First is checked what costs nothing to
+    check, then the data; then all is built."""
+    with where.together():
+        corpus = open_corpus(
+            options.data, options.val_data, options.tokenizer, skip_bad=options.skip_bad_data
+        )
+        plan = settled(options, where, corpus)
+        if options.sample_prompt is not None and corpus.tokenizer is None:
+            raise TrainerError("--sample-prompt", "needs to know how text becomes tokens", "give --tokenizer")
+        choose_attention(options.attention, where.device, options.dropout)
+        if options.fp8:
+            require_fp8(where.device, plan.shape.dim, plan.device_batch * plan.shape.seq)
+        asked = questions(Path(options.hellaswag), corpus.tokenizer) if options.hellaswag else []
+        check_corpus(corpus, plan.shape.vocab, lambda number: number % where.size == where.rank)
+    if corpus.left_out is not None:
+        for others in where.gather(corpus.left_out):
+            corpus.left_out.update(others)
+    with where.together():
+        corpus = corpus.without(corpus.left_out or {})
+        validation = validation_for(plan, corpus, where.device) if options.eval_every else None
+        rows = corpus.training(plan.shape.seq, options.seed)
+        if options.tensorboard:
+            voice.open_board(asdict(options))
+    model, engine = built(plan, where)
+    trained = model, engine, optimizer(model, plan, where.rank)
+    store = Store(folder / "checkpoints", where, keep=options.keep)
+    where.from_main(store.tidy)
+    run = TrainingRun(plan, where, folder, voice, corpus, rows, validation, asked, *trained, store)
+    if options.resume:
+        _resume(run, options.resume)
+    return run
+
+
+def _resume(run: TrainingRun, resume: str) -> None:
+    checkpoint = run.where.from_main(lambda: resumed_from(resume, run.store.folder, run.voice.line))
+    if checkpoint is None:
+        return
+    now = json.loads(json.dumps(run.about()))  # as a manifest would hold it
+    for change in same_run(checkpoint, now):
+        run.voice.line(f"changed since the checkpoint: {change}")
+    restore(checkpoint, run.model, run.optimizer)
+    run.progress = Progress(**manifest(checkpoint)["progress"])
+    run.zero -= run.progress.wall_s
+    run.saved = checkpoint if checkpoint.parent == run.store.folder.resolve() else None
+    run.voice.line(f"Resuming from {checkpoint.name} with step {run.progress.step}")
+    run.voice.event("resume", checkpoint=checkpoint.name, step=run.progress.step)
+
+
+def banner(run: TrainingRun) -> list[str]:
+    """The first lines of a log: what will be trained, on what, for how long. One `name: value` a line."""
+    plan, shape, where, options = run.plan, run.plan.shape, run.where, run.plan.options
+    tokens, batch = plan.steps * plan.tokens_per_step, plan.device_batch
+    peak = f"{plan.peak_flops:.3e} FLOP/s per GPU, dense bf16" if plan.peak_flops else "not known, so no mfu"
+    numbers = ("bf16" if plan.bf16 else "fp32") + (", matrices in FP8" if options.fp8 else "")
+    lines = [
+        f"Run: {run.folder.name} in {run.folder}",
+        f"Model: depth {shape.depth}, dim {shape.dim}, {shape.heads} heads of {shape.head_dim}, "
+        f"vocabulary {shape.vocab:,}, sequence {shape.seq:,}, dropout {options.dropout:g}",
+        f"Number of parameters: {shape.parameters:,}",
+        f"Estimated FLOPs per token: {shape.flops_per_token:.6e}",
+        f"Data: {run.corpus.described}",
+        f"Device: {where.device.type}, {where.size} ranks, {numbers}, "
+        f"{'compiled' if plan.compiled else 'eager'}, shard {options.shard}",
+        f"Peak of {plan.gpu_name or 'a CPU'}: {peak}",
+        f"Tokens / micro-batch / rank: {batch} x {shape.seq} = {batch * shape.seq:,}",
+        f"Total batch size {plan.tokens_per_step:,} => gradient accumulation steps: {plan.accumulation}",
+        f"Optimizer: {options.optimizer}, peak lr {plan.matrix_lr:.3e} of matrices, "
+        f"{plan.embedding_lr:.3e} of the embedding, {plan.head_lr:.3e} of the head, {options.schedule} after "
+        f"{options.warmup_steps} steps of warm-up, weight decay {options.weight_decay:g}, "
+        f"gradients clipped at {options.grad_clip:g}",
+        f"Total number of training tokens: {tokens:,} in {plan.steps:,} steps",
+        f"Tokens : Params ratio: {tokens / shape.parameters:.2f}",
+        "The loss is the mean over all ranks and micro-batches; total time is that of all steps.",
+    ]
+    if plan.compiled:
+        lines.append("The first step compiles the model, which takes minutes.")
+    network = WAN if options.network == "wan" else {}
+    return [*lines, *(f"Network: {name}={os.environ[name]}" for name in network)]
 
 
 class Border:
@@ -187,7 +272,7 @@ class Border:
         run.engine.eval()
         try:
             figures = self._figures()
-        except (RankError, TrainerError) as error:
+        except RankError as error:
             fault = f"evaluation at step {step} failed: {error}; the training goes on"
         at_rest(run.engine.train())
         run.voice.event("eval_end", step=step, seconds=time.monotonic() - began, fault=fault, **figures)

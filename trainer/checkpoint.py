@@ -11,10 +11,11 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor, nn
@@ -55,10 +56,9 @@ class Store:
                 for kind, tensors in _tensors(model, optimizer):
                     if held := self._held(tensors, about["shape"]["vocab"]):
                         name = f"{kind}_{self.where.rank:05d}.pt"
-                        write_tensors(part / name, held)
-                        _sync(part / name)
-                        size = (part / name).stat().st_size
-                        own_files[name] = {"bytes": size, "blake2b": _hash(part / name)}
+                        with durable(part / name) as file:
+                            torch.save(held, file)
+                        own_files[name] = _described(part / name)
             files = {name: entry for own in self.where.gather(own_files) for name, entry in own.items()}
             self.where.from_main(lambda: self._publish(part, final, {**about, "files": files}))
         finally:
@@ -127,7 +127,8 @@ def export(checkpoint: Path, target: Path) -> None:
     about, fresh = manifest(checkpoint), target.with_suffix(".part")
     weights = dict(saved_tensors(checkpoint, "model"))
     try:
-        write_tensors(fresh, {"shape": about["shape"], "tokenizer": about["tokenizer"], "weights": weights})
+        with durable(fresh) as file:
+            torch.save({"shape": about["shape"], "tokenizer": about["tokenizer"], "weights": weights}, file)
         fresh.replace(target)
     finally:
         fresh.unlink(missing_ok=True)
@@ -142,10 +143,8 @@ def run_folder(options: Options) -> Path:
     if options.out:
         hint = "go on with --resume auto, or take another --out"
         raise TrainerError(str(folder), "holds a run already", hint)
-    number = 2
-    while folder.with_name(f"{name}-{number}").exists():
-        number += 1
-    return folder.with_name(f"{name}-{number}")
+    others = (folder.with_name(f"{name}-{number}") for number in count(2))
+    return next(other for other in others if not other.exists())
 
 
 def resumed_from(resume: str, folder: Path, say: Callable[[str], None]) -> Path | None:
@@ -201,8 +200,8 @@ def manifest(checkpoint: Path) -> dict[str, Any]:
 
 def write_manifest(folder: Path, about: dict[str, Any]) -> None:
     fresh = folder / f"{MANIFEST}.part"
-    fresh.write_text(json.dumps(about, indent=1))
-    _sync(fresh)
+    with durable(fresh) as file:
+        file.write(json.dumps(about, indent=1).encode())
     fresh.replace(folder / MANIFEST)
     _sync(folder)
 
@@ -215,46 +214,63 @@ def verify(checkpoint: Path, *, resumable: bool = False) -> None:
         raise TrainerError(str(checkpoint), "holds weights only", hint)
     for name, entry in about["files"].items():
         path = checkpoint / name
-        if not _has_size(path, entry["bytes"]) or _hash(path) != entry["blake2b"]:
+        if not _has_size(path, entry) or _described(path) != entry:
             raise TrainerError(str(path), "is not what was saved", "resume from another checkpoint")
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A row of `checkpoints DIR`."""
+    """A row of `checkpoints DIR`: a folder, its bytes, its manifest, and whether every file is there."""
 
     path: Path
     size: int
-    state: str = "incomplete"
-    step: int | None = None
-    val_loss: float | None = None
-    saved: float | None = None
+    about: dict[str, Any] | None
+    whole: bool
 
-    @classmethod
-    def read(cls, path: Path) -> "Listed":
-        size = sum(p.stat().st_size for p in path.iterdir())
-        try:
-            about = manifest(path)
-        except TrainerError:
-            return cls(path, size)
-        whole = all(_has_size(path / name, entry["bytes"]) for name, entry in about["files"].items())
-        state = "complete" if _has_optimizer(about) else "weights only"
-        facts = about["progress"]["step"], about["val_loss"], about["saved"]
-        return cls(path, size, state if whole and not path.suffix else "incomplete", *facts)
+    @property
+    def state(self) -> str:
+        if not self.about or not self.whole:
+            return "incomplete"
+        return "complete" if _has_optimizer(self.about) else "weights only"
 
 
 def listed(folder: Path) -> list[Listed]:
     rows = []
     for path in sorted(path for path in folder.glob("step_*") if path.is_dir()):
+        about, whole = None, False
         with suppress(FileNotFoundError):  # a run that goes on moves and removes them
-            rows.append(Listed.read(path))
+            size = sum(file.stat().st_size for file in path.iterdir())
+            with suppress(TrainerError):
+                about = manifest(path)
+                files = about["files"].items()
+                whole = not path.suffix and all(_has_size(path / name, entry) for name, entry in files)
+            rows.append(Listed(path, size, about, whole))
     return rows
 
 
 def newest_first(folder: Path) -> list[Path]:
     """By when they were saved: after a resume from an earlier one the highest step is not the newest."""
-    whole = [row for row in listed(folder) if row.saved and not row.path.suffix]
-    return [row.path for row in sorted(whole, key=lambda row: -(row.saved or 0))]
+    saved = {row.path: row.about["saved"] for row in listed(folder) if row.about and not row.path.suffix}
+    return sorted(saved, key=lambda path: -saved[path])
+
+
+def table(folder: Path) -> Iterator[str]:
+    """The lines of `checkpoints DIR`."""
+    links = [(link.readlink().name, link.name) for link in sorted(folder.iterdir()) if link.is_symlink()]
+    yield f"{'checkpoint':<20} {'step':>8} {'val loss':>9} {'age':>8} {'MiB':>9}  state"
+    for row in listed(folder):
+        step = val = age = "-"
+        if about := row.about:
+            step, age = about["progress"]["step"], _age(time.time() - about["saved"])
+            val = "-" if about["val_loss"] is None else f"{about['val_loss']:.4f}"
+        names = ", ".join(link for target, link in links if target == row.path.name)
+        state = f"{row.state} ({names})" if names else row.state
+        yield f"{row.path.name:<20} {step:>8} {val:>9} {age:>8} {row.size / 2**20:>9.1f}  {state}"
+
+
+def _age(seconds: float) -> str:
+    units = ((86_400, "d"), (3_600, "h"), (60, "min"))
+    return next((f"{seconds / size:.1f}{unit}" for size, unit in units if seconds >= size), f"{seconds:.0f}s")
 
 
 def prune(folder: Path) -> int:
@@ -270,12 +286,15 @@ def prune(folder: Path) -> int:
     return freed
 
 
-def write_tensors(path: Path, content: dict[str, Any]) -> None:
-    """As torch writes them, but a full disk is an OSError that names the file: torch says `unexpected pos 960 vs
-    854`, and tells nothing of the disk where it opens the file itself."""
+@contextmanager
+def durable(path: Path) -> Iterator[IO[bytes]]:
+    """A file that is on the disk at the end of the block. A full disk is an OSError that names it: torch says
+    `unexpected pos 960 vs 854`, and tells nothing of the disk where it opens the file itself."""
     try:
         with path.open("wb") as file:
-            torch.save(content, file)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
     except (OSError, RuntimeError) as fault:
         cause: BaseException | None = fault
         while cause and not isinstance(cause, OSError):
@@ -290,12 +309,10 @@ def _fresh(folder: Path) -> None:
     folder.mkdir(parents=True)
 
 
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
-    except OSError as fault:
-        raise OSError(fault.errno, fault.strerror, str(path)) from fault
     finally:
         os.close(handle)
 
@@ -304,13 +321,13 @@ def _has_optimizer(about: dict[str, Any]) -> bool:
     return any(name.startswith("optimizer") for name in about["files"])
 
 
-def _has_size(path: Path, size: int) -> bool:
-    return path.is_file() and path.stat().st_size == size
+def _has_size(path: Path, entry: dict[str, Any]) -> bool:
+    return path.is_file() and path.stat().st_size == entry["bytes"]
 
 
-def _hash(path: Path) -> str:
+def _described(path: Path) -> dict[str, Any]:
     digest = hashlib.blake2b(digest_size=20)
     with path.open("rb") as file:
         while block := file.read(HASHED_AT_ONCE):
             digest.update(block)
-    return digest.hexdigest()
+        return {"bytes": file.tell(), "blake2b": digest.hexdigest()}

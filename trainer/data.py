@@ -104,8 +104,16 @@ def llmc_tokens(path: Path) -> Ids:
     return np.memmap(path, LLMC_KINDS[magic][1], mode="r", offset=LLMC_HEADER_BYTES, shape=(count,))
 
 
+def llmc_vocab(path: Path) -> int:
+    return LLMC_KINDS[llmc_header(path)[0]][2]
+
+
 def nanogpt_tokens(path: Path) -> Ids:
     return np.memmap(path, "<u2", mode="r", shape=(path.stat().st_size // 2,))
+
+
+def nanogpt_vocab(path: Path) -> int:
+    return int(nanogpt_meta(path.parent).get("vocab_size") or GPT2_VOCAB)
 
 
 def nanogpt_meta(folder: Path) -> dict[str, Any]:
@@ -124,36 +132,25 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it wants to run {module}.{name}")
 
 
+def begins_with(*magics: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.startswith(magics)
+
+
+def is_jsonl(head: bytes) -> bool:
+    return head.lstrip().startswith(b"{") and b'"text"' in head
+
+
+def is_binary(head: bytes) -> bool:
+    return b"\0" in head or len(set(head)) > 128
+
+
 LAYOUTS = (
-    Layout("parquet", (".parquet",), lambda head: head.startswith(b"PAR1"), parquet_documents),
-    Layout(
-        "npy",
-        (".npy",),
-        lambda head: head.startswith(b"\x93NUMPY"),
-        tokens=npy_tokens,
-        vocab=lambda _: GPT2_VOCAB,
-    ),
-    Layout(
-        "llm.c",
-        (".bin",),
-        lambda head: head.startswith(LLMC_MAGICS),
-        tokens=llmc_tokens,
-        vocab=lambda path: LLMC_KINDS[llmc_header(path)[0]][2],
-    ),
-    Layout(
-        "jsonl",
-        (".jsonl", ".ndjson"),
-        lambda head: head.lstrip().startswith(b"{") and b'"text"' in head,
-        jsonl_documents,
-    ),
+    Layout("parquet", (".parquet",), begins_with(b"PAR1"), parquet_documents),
+    Layout("npy", (".npy",), begins_with(b"\x93NUMPY"), tokens=npy_tokens, vocab=lambda _: GPT2_VOCAB),
+    Layout("llm.c", (".bin",), begins_with(*LLMC_MAGICS), tokens=llmc_tokens, vocab=llmc_vocab),
+    Layout("jsonl", (".jsonl", ".ndjson"), is_jsonl, jsonl_documents),
     TEXT := Layout("text", (".txt", ".md", ".py"), is_text, text_documents),
-    Layout(
-        "nanoGPT",
-        (".bin",),
-        lambda head: b"\0" in head or len(set(head)) > 128,
-        tokens=nanogpt_tokens,
-        vocab=lambda path: int(nanogpt_meta(path.parent).get("vocab_size") or GPT2_VOCAB),
-    ),
+    Layout("nanoGPT", (".bin",), is_binary, tokens=nanogpt_tokens, vocab=nanogpt_vocab),
 )
 
 
@@ -176,11 +173,10 @@ class Files:
         yield from self.layout.documents(path, self.left_out) if self.layout.documents else ()
 
     def without(self, gone: LeftOut) -> "Files":
-        training, validation = (
-            [path for path in paths if str(path) not in gone] for paths in (self.training, self.validation)
-        )
+        training = [path for path in self.training if str(path) not in gone]
         if not training:
             raise TrainerError(self.name, "holds no file that can be read", AGAIN)
+        validation = [path for path in self.validation if str(path) not in gone]
         return replace(self, training=training, validation=validation)
 
     def shards(self, tokenizer: Tokenizer | None) -> tuple[list[Shard], list[Shard]]:
@@ -245,7 +241,7 @@ def open_corpus(
         made: Tokenizer | None = tokenizer_from(tokenizer or "bytes", words)
     else:
         made = _nanogpt_tokenizer(files[0]) if files[0].layout.name == "nanoGPT" else None
-    vocabs = [f.layout.vocab(path) for f in files for path in f.training if f.layout.vocab]
+    vocabs = [f.layout.vocab(path) for f in files if f.layout.vocab for path in f.training]
     paths = [path for f in files for path in f.all]
     fingerprint, size = _fingerprint(paths, whole=data is None), sum(p.stat().st_size for p in paths)
     place = data or "the Python standard library"
@@ -296,11 +292,8 @@ def _validated_elsewhere(files: list[Files], place: str, left_out: LeftOut | Non
     if layout is not files[0].layout:
         fault = f"is no {files[0].layout.name}, as --data is"
         raise TrainerError(f"--val-data {place}", fault, "give the same layout")
-    training = [sorted(set(f.all) - set(paths)) for f in files]
-    return [
-        replace(f, training=rest, validation=[] if number else paths)
-        for number, (f, rest) in enumerate(zip(files, training, strict=True))
-    ]
+    rest = [replace(f, training=sorted(set(f.all) - set(paths)), validation=[]) for f in files]
+    return [replace(rest[0], validation=paths), *rest[1:]]
 
 
 def _nanogpt_tokenizer(files: Files) -> Tokenizer | None:

@@ -18,14 +18,7 @@ from torch.optim.adamw import adamw
 
 from gputel.trainer.options import TrainingPlan
 
-ADAMW: dict[str, Any] = {
-    "fused": True,
-    "amsgrad": False,
-    "maximize": False,
-    "beta1": 0.8,
-    "beta2": 0.95,
-    "eps": 1e-10,
-}
+ADAMW: dict[str, Any] = {"beta1": 0.8, "beta2": 0.95, "eps": 1e-10}
 # The older name warns in torch 2.13.
 ALL_GATHER = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 MOMENTUM, FIRST_MOMENTUM, MOMENTUM_STEPS = 0.95, 0.85, 300
@@ -87,12 +80,13 @@ class Optimizer:
         names = [name for name, weight in group.weights.items() if local(weight).numel()]
         weights = [local(group.weights[name]) for name in names]
         grads = [gradient(group.weights[name]) for name in names]
+        state = [self.state[name] for name in names]
         mean, square, steps = (
-            [local(self.state[name][part]) for name in names] for part in ("mean", "square", "steps")
+            [local(parts[part]) for parts in state] for part in ("mean", "square", "steps")
         )
-        rates = {"lr": rate, "weight_decay": group.decay, **ADAMW}
+        rates = {"lr": rate, "weight_decay": group.decay, "amsgrad": False, "maximize": False, **ADAMW}
         if names:
-            adamw(weights, grads, mean, square, [], steps, found_inf=bad.float(), **rates)
+            adamw(weights, grads, mean, square, [], steps, fused=True, found_inf=bad.float(), **rates)
 
     def _muon(self, group: Group, rate: float, momentum: float, bad: Tensor) -> None:
         fine = (~bad).float()
@@ -154,11 +148,10 @@ def optimizer(model: nn.Module, plan: TrainingPlan, rank: int) -> Optimizer:
     weights = dict(model.named_parameters())
     blocks = {name: weight for name, weight in weights.items() if name.startswith("blocks.")}
     groups = [
-        Group({name: weights[name]}, rate)
-        for name, rate in (("embedding.weight", plan.embedding_lr), ("head.weight", plan.head_lr))
+        Group({"embedding.weight": weights["embedding.weight"]}, plan.embedding_lr),
+        Group({"head.weight": weights["head.weight"]}, plan.head_lr),
+        Group(blocks, plan.matrix_lr, plan.options.weight_decay, muon=plan.options.optimizer == "muon"),
     ]
-    muon, decay = plan.options.optimizer == "muon", plan.options.weight_decay
-    groups.append(Group(blocks, plan.matrix_lr, decay, muon))
     return Optimizer(groups, rank=rank, size=plan.gpus, compiled=plan.compiled)
 
 

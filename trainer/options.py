@@ -29,11 +29,9 @@ GPU_STEP_TOKENS = 524_288
 
 
 def option(default: Any, kind: Any, about: str) -> Any:
+    """`kind`: what click checks, or the words of which one is chosen."""
+    kind = click.Choice(kind.split()) if isinstance(kind, str) else kind
     return field(default=default, metadata={"kind": kind, "about": about})
-
-
-def choice(*words: str) -> "click.Choice[str]":
-    return click.Choice(words)
 
 
 @dataclass(frozen=True)
@@ -63,9 +61,9 @@ class Options:
     head_lr: float | None = option(None, POSITIVE, "peak rate of the head [0.004 x sqrt(768 / dim)]")
     lr_floor: float = option(0.0, PART, "part of the peak rates that is left at the end")
     warmup_steps: int = option(0, NATURAL, "steps of warm-up")
-    schedule: str = option("warmdown", choice("warmdown", "cosine"), "after the warm-up")
+    schedule: str = option("warmdown", "warmdown cosine", "after the warm-up")
     warmdown_ratio: float = option(0.5, SHARE, "part of the run that warms down")
-    optimizer: str = option("muon", choice("muon", "adamw"), "for matrices; embedding and head have AdamW")
+    optimizer: str = option("muon", "muon adamw", "for matrices; embedding and head have AdamW")
     weight_decay: float = option(0.0, ZERO_UP, "decay of matrices")
     grad_clip: float = option(1.0, ZERO_UP, "largest gradient norm; 0: do not clip")
 
@@ -91,33 +89,26 @@ class Options:
     sample_prompt: str | None = option(None, str, "write text from this prompt at every evaluation")
     sample_tokens: int = option(64, WHOLE, "tokens of a text sample")
 
-    device: str = option("auto", choice("auto", "cpu", "cuda"), "where to train")
-    dtype: str = option(
-        "auto", choice("auto", "bf16", "fp32"), "of all but weights [bf16 where a GPU has it]"
-    )
-    attention: str = option(
-        "auto", choice("auto", "flash", "cudnn", "efficient", "math", "fa3"), "its kernel"
-    )
+    device: str = option("auto", "auto cpu cuda", "where to train")
+    dtype: str = option("auto", "auto bf16 fp32", "of all but weights [bf16 where a GPU has it]")
+    attention: str = option("auto", "auto flash cudnn efficient math fa3", "its kernel")
     fp8: bool = option(False, bool, "matrices of the blocks multiplied in eight bits, where the GPU does it")
     compile: bool | None = option(None, bool, "torch.compile [on a GPU]")
     recompute: bool = option(False, bool, "compute activations again in the backward pass: less memory")
-    shard: str = option("none", choice("none", "fsdp"), "fsdp: weights and optimizer spread over ranks")
+    shard: str = option("none", "none fsdp", "fsdp: weights and optimizer spread over ranks")
     keep_whole_gradients: bool = option(False, bool, "fsdp: gradients travel once a step: more memory")
-    network: str = option("default", choice("default", "wan"), "wan: for slow links: gradients in bf16")
+    network: str = option("default", "default wan", "wan: for slow links: gradients in bf16")
     rank_timeout: float = option(600.0, click.FloatRange(1), "seconds without progress until a rank gives up")
 
 
 def with_options(command: Command) -> Command:
     """Give a click command one option per field; it is called with keywords that make an Options."""
     for entry in reversed(fields(Options)):
-        name, kind, default = "--" + entry.name.replace("_", "-"), entry.metadata["kind"], entry.default
-        words = (f"{name}/--no-{name[2:]}" if kind is bool else name, entry.name)
-        kinds = {
-            "type": None if kind is bool else kind,
-            "default": default,
-            "show_default": default is not None,
-        }
-        command = click.option(*words, help=entry.metadata["about"], **kinds)(command)
+        name, kind, default = entry.name.replace("_", "-"), entry.metadata["kind"], entry.default
+        words = f"--{name}/--no-{name}" if kind is bool else f"--{name}"
+        more: dict[str, Any] = {"type": None if kind is bool else kind, "show_default": default is not None}
+        more |= {"default": default, "help": entry.metadata["about"]}
+        command = click.option(words, entry.name, **more)(command)
     return command
 
 
@@ -153,8 +144,12 @@ class TrainingPlan:
     bf16: bool
     compiled: bool
     eval_tokens: int
-    peak_flops: float | None
-    peak_from: str
+    gpu_name: str | None
+
+    @property
+    def peak_flops(self) -> float | None:
+        gpu = find_gpu(self.gpu_name) if self.gpu_name else None
+        return gpu.peak_flops if gpu else None
 
     @property
     def rows_per_step(self) -> int:
@@ -222,9 +217,8 @@ def settled(options: Options, where: "World", corpus: "Corpus") -> TrainingPlan:
     shape = shape_of(options.depth, vocab=vocab, seq=seq, dim=options.dim, heads=options.heads)
     device_batch = options.device_batch_size or (16 if gpu else 8)
     at_once = device_batch * seq * where.size
-    tokens_per_step = options.total_batch_size or (
-        GPU_STEP_TOKENS if gpu and GPU_STEP_TOKENS % at_once == 0 else at_once
-    )
+    usual = GPU_STEP_TOKENS if gpu and GPU_STEP_TOKENS % at_once == 0 else at_once
+    tokens_per_step = options.total_batch_size or usual
     if tokens_per_step % at_once:
         fault = f"is no multiple of {device_batch} x {seq} x {where.size} ranks = {at_once}"
         hint = f"try {max(1, round(tokens_per_step / at_once)) * at_once}"
@@ -232,12 +226,9 @@ def settled(options: Options, where: "World", corpus: "Corpus") -> TrainingPlan:
     tokens = options.tokens or options.ratio * shape.parameters
     if options.epochs and not options.steps and not options.tokens:
         tokens = int(options.epochs * corpus.training(seq, options.seed).rows) * seq
-    peak_flops, peak_from = (
-        _peak(cuda.get_device_name(where.device)) if gpu else (None, "none for a CPU: no mfu")
-    )
     return TrainingPlan(
-        options=options,
-        shape=shape,
+        options,
+        shape,
         steps=options.steps or max(1, int(tokens) // tokens_per_step),
         gpus=where.size,
         device_batch=device_batch,
@@ -245,13 +236,5 @@ def settled(options: Options, where: "World", corpus: "Corpus") -> TrainingPlan:
         bf16=options.dtype == "bf16" or (options.dtype == "auto" and gpu and cuda.is_bf16_supported(False)),
         compiled=gpu if options.compile is None else options.compile,
         eval_tokens=options.eval_tokens or (2**21 if gpu else 2**16),
-        peak_flops=peak_flops,
-        peak_from=peak_from,
+        gpu_name=cuda.get_device_name(where.device) if gpu else None,
     )
-
-
-def _peak(name: str) -> tuple[float | None, str]:
-    gpu = find_gpu(name)
-    if gpu is None or gpu.peak_flops is None:
-        return None, f"none known for {name!r}: no mfu"
-    return gpu.peak_flops, f"{gpu.peak_flops:.3e} FLOP/s per GPU, dense bf16, {gpu.name} of gpus.toml"

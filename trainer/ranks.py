@@ -28,7 +28,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from gputel.trainer.say import RankError, TrainerError, one_line
+from gputel.trainer.say import RankError, TrainerError
 
 Decision = TypeVar("Decision")
 FIRST_FAILURE = "first failure"
@@ -82,12 +82,7 @@ class World:
             yield
         except Exception as error:  # of any type: else the others would wait for this rank for ever
             fault = error
-        failure = fault
-        if isinstance(fault, TrainerError):
-            fault.rank = self.rank if fault.rank is None else fault.rank
-        elif fault and not isinstance(fault, RankError):
-            failure = RankError(self.rank, one_line(fault))
-        first = next((each for each in self.gather(failure) if each), None)
+        first = next(filter(None, self.gather(fault and RankError.by(self.rank, fault))), None)
         if first:
             raise first from fault
 
@@ -103,8 +98,10 @@ class World:
         return decision
 
 
-def join(device: str, timeout_s: float) -> World:
+def join(device: str, timeout_s: float, *, wan: bool = False) -> World:
     """One process, or the rank that torchrun has made this process."""
+    for name, value in WAN.items() if wan else ():
+        os.environ.setdefault(name, value)
     rank, local_rank, size = (int(os.environ.get(name, 0)) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
     here = _device(device, local_rank)
     if size <= 1:
@@ -144,15 +141,15 @@ def first_failure(where: World, fault: Exception) -> RankError | None:
     before. None where a connection is lost and no rank has said why, as when one was killed."""
     if isinstance(fault, RankError):
         return fault
-    mine, lost = RankError(where.rank, one_line(fault)), is_lost_connection(fault)
+    mine, lost = RankError.by(where.rank, fault), is_lost_connection(fault)
     try:
         assert where.store
         if lost and not where.store.check([FIRST_FAILURE]):
             return None
-        first = where.store.compare_set(FIRST_FAILURE, "", json.dumps([mine.rank, mine.line]))
+        first = where.store.compare_set(FIRST_FAILURE, "", json.dumps(vars(mine)))
     except (RuntimeError, ConnectionError):  # rank 0 held the store, and has ended
         return None if lost else mine
-    return RankError(*json.loads(first))
+    return RankError(**json.loads(first))
 
 
 def is_lost_connection(fault: Exception) -> bool:
@@ -197,10 +194,8 @@ class RankWatchdog(threading.Thread):
     def run(self) -> None:
         while time.monotonic() - self.last <= self.timeout_s:
             time.sleep(min(1.0, self.timeout_s / 4))
-        sys.stderr.write(
-            f"rank {self.where.rank}: nothing happened for {self.timeout_s:g} s while {self.doing}; "
-            "another rank hangs or is gone; go on with --resume auto\n"
-        )
+        fault = f"nothing happened for {self.timeout_s:g} s while {self.doing}; another rank hangs or is gone"
+        sys.stderr.write(f"rank {self.where.rank}: {fault}; go on with --resume auto\n")
         sys.stderr.flush()
         os._exit(1)
 
@@ -253,11 +248,8 @@ def replicated(model: nn.Module, where: World, *, wan: bool = False) -> nn.Modul
     """Behind DDP where there are several ranks. A slow link carries few large buckets better than many small."""
     if where.size == 1:
         return model
-    devices = [where.local_rank] if where.device.type == "cuda" else None
-    bucket_mb = 100 if wan else 25
-    return DistributedDataParallel(
-        model, device_ids=devices, bucket_cap_mb=bucket_mb, gradient_as_bucket_view=True
-    )
+    devices, bucket_mb = [where.local_rank] if where.device.type == "cuda" else None, 100 if wan else 25
+    return DistributedDataParallel(model, devices, bucket_cap_mb=bucket_mb, gradient_as_bucket_view=True)
 
 
 def accumulating(engine: nn.Module, *, last: bool, keep_whole: bool) -> AbstractContextManager[None]:

@@ -138,14 +138,12 @@ class Voice:
                 self.board.add_scalar(f"{kind}/{name}", value, step)
 
 
+LESS_MEMORY = "take a smaller --device-batch-size, or --recompute"
 DISK_FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up"}
 
 
 class TrainerError(Exception):
-    """`place: fault; hint`. The process that prints it ends with exit code 1. `rank`: the first that met it, where
-    all ranks know."""
-
-    rank: int | None = None
+    """A mistake in options or files: `place: fault; hint`. The process that prints it ends with exit code 1."""
 
     def __init__(self, place: str, fault: str, hint: str = "") -> None:
         self.place, self.fault, self.hint = place, fault, hint
@@ -170,11 +168,16 @@ def tolerated(left_out: LeftOut | None) -> Iterator[None]:
 
 
 class RankError(Exception):
-    """Any other error of rank `rank`, as one line, raised on all ranks; on its own rank with the error as cause."""
+    """An error of one rank as one line, raised on all ranks; on its own rank with its cause. A `mistake` in
+    options or files may have been met by several of them alike."""
 
-    def __init__(self, rank: int, line: str) -> None:
-        self.rank, self.line = rank, line
+    def __init__(self, rank: int, line: str, *, mistake: bool = False) -> None:
+        self.rank, self.line, self.mistake = rank, line, mistake
         super().__init__(rank, line)
+
+    @classmethod
+    def by(cls, rank: int, fault: Exception) -> "RankError":
+        return cls(rank, one_line(fault), mistake=isinstance(fault, TrainerError))
 
     def __str__(self) -> str:
         return self.line
@@ -188,14 +191,21 @@ def one_line(fault: BaseException) -> str:
         reason = DISK_FULL.get(fault.errno or 0)
         place = f"{fault.filename}: " if fault.filename else ""
         return f"{place}{fault.strerror}" + (f" ({reason})" if reason else "")
-    return f"{type(fault).__name__}: {fault}".splitlines()[0]
+    line = f"{type(fault).__name__}: {fault}".splitlines()[0]
+    return f"out of memory: {line}; {LESS_MEMORY}" if is_out_of_memory(fault) else line
+
+
+def is_out_of_memory(fault: BaseException) -> bool:
+    """Torch's error for a GPU, by its name: importing torch takes seconds."""
+    return type(fault).__name__ == "OutOfMemoryError"
 
 
 def explains_itself(fault: BaseException) -> bool:
     """Is one line enough? An error in the code of the trainer needs its traceback."""
     if isinstance(fault, RankError):
-        return isinstance(fault.__cause__, OSError | None)
-    return isinstance(fault, TrainerError) or (isinstance(fault, OSError) and fault.errno in DISK_FULL)
+        return isinstance(fault.__cause__, OSError | TrainerError | None)
+    full = isinstance(fault, OSError) and fault.errno in DISK_FULL
+    return full or isinstance(fault, TrainerError) or is_out_of_memory(fault)
 
 
 def optional(module: str, package: str, wanted_by: str) -> Any:

@@ -57,45 +57,44 @@ def tokenizer_from(name: str, corpus: Iterable[str]) -> Tokenizer:
         return remade({"kind": "chars", "characters": UNKNOWN + "".join(sorted(alphabet))})
     path = Path(name)
     if not path.is_file():
-        raise TrainerError(
-            f"--tokenizer {name}", "is no file", "give bytes, chars or a tokenizers or tiktoken file"
-        )
+        hint = "give bytes, chars or a tokenizers or tiktoken file"
+        raise TrainerError(f"--tokenizer {name}", "is no file", hint)
     kind = "tokenizers" if path.read_bytes()[:1] == b"{" else "tiktoken"
     return remade({"kind": kind, "path": str(path.resolve()), "sha256": _hash(path)})
 
 
 def remade(recipe: dict[str, str]) -> Tokenizer:
     """The tokenizer of a checkpoint; its file must still be the one with which the run was trained."""
-    if "path" in recipe and (
-        not Path(recipe["path"]).is_file() or _hash(Path(recipe["path"])) != recipe["sha256"]
-    ):
-        raise TrainerError(recipe["path"], "is not the tokenizer of this run any more", "restore the file")
+    path = Path(recipe["path"]) if "path" in recipe else None
+    if path and not (path.is_file() and _hash(path) == recipe["sha256"]):
+        raise TrainerError(str(path), "is not the tokenizer of this run any more", "restore the file")
     return MAKERS[recipe["kind"]](recipe)
 
 
 def _bytes(recipe: dict[str, str]) -> Tokenizer:
-    return Tokenizer(
-        recipe,
-        256,
-        lambda texts: [np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8) for text in texts],
-        lambda ids: bytes(i for i in ids if i < 256).decode("utf-8", "replace"),
-        np.ones(256, np.int64),
-        (10,),
-    )
+    def encode(texts: list[str]) -> list[Ids]:
+        return [np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8) for text in texts]
+
+    def decode(ids: list[int]) -> str:
+        return bytes(i for i in ids if i < 256).decode("utf-8", "replace")
+
+    return Tokenizer(recipe, 256, encode, decode, np.ones(256, np.int64), separator=tuple(b"\n"))
 
 
 def _chars(recipe: dict[str, str]) -> Tokenizer:
     """An id is a place in the alphabet; what the alphabet lacks is id 0."""
     characters = recipe["characters"]
     number = {character: i for i, character in enumerate(characters)}
-    return Tokenizer(
-        recipe,
-        len(characters),
-        lambda texts: [np.array([number.get(c, 0) for c in text], np.uint32) for text in texts],
-        lambda ids: "".join(characters[i] if i < len(characters) else UNKNOWN for i in ids),
-        np.array([len(c.encode("utf-8", "surrogateescape")) for c in characters], np.int64),
-        (number["\n"],) if "\n" in number else (),
-    )
+
+    def encode(texts: list[str]) -> list[Ids]:
+        return [np.array([number.get(c, 0) for c in text], np.uint32) for text in texts]
+
+    def decode(ids: list[int]) -> str:
+        return "".join(characters[i] if i < len(characters) else UNKNOWN for i in ids)
+
+    lengths = np.array([len(c.encode("utf-8", "surrogateescape")) for c in characters], np.int64)
+    separator = (number["\n"],) if "\n" in number else ()
+    return Tokenizer(recipe, len(characters), encode, decode, lengths, separator)
 
 
 def _tokenizers(recipe: dict[str, str]) -> Tokenizer:
@@ -104,30 +103,25 @@ def _tokenizers(recipe: dict[str, str]) -> Tokenizer:
         made = module.Tokenizer.from_file(recipe["path"])
     except Exception as fault:  # the package raises bare Exception for a file that it cannot read
         raise TrainerError(recipe["path"], f"is no tokenizers file: {fault}") from fault
-    vocab = made.get_vocab_size()
-    return Tokenizer(
-        recipe,
-        vocab,
-        lambda texts: [
-            np.array(e.ids, np.uint32) for e in made.encode_batch_fast(texts, add_special_tokens=False)
-        ],
-        lambda ids: str(made.decode(ids)),
-        _lengths_of_pieces(made, vocab),
-        next(((i,) for i in map(made.token_to_id, SPECIALS) if i is not None), ()),
-    )
+
+    def encode(texts: list[str]) -> list[Ids]:
+        encoded = made.encode_batch_fast(texts, add_special_tokens=False)
+        return [np.array(text.ids, np.uint32) for text in encoded]
+
+    lengths = _lengths_of_pieces(made)
+    separator = next(((i,) for i in map(made.token_to_id, SPECIALS) if i is not None), ())
+    return Tokenizer(recipe, len(lengths), encode, made.decode, lengths, separator)
 
 
-def _lengths_of_pieces(made: Any, vocab: int) -> NDArray[np.int64]:
+def _lengths_of_pieces(made: Any) -> NDArray[np.int64]:
     """Special tokens stand for no text. Between two known tokens a piece decodes to itself, also with its space;
     in a byte-level vocabulary every character of a piece is one byte."""
     special = {i for i, token in made.get_added_tokens_decoder().items() if token.special}
     byte_level = "ByteLevel" in made.to_str()
-    lengths = np.zeros(vocab, np.int64)
-    for i in range(vocab):
-        piece = made.id_to_token(i)
-        if piece is None or i in special:
-            continue
-        lengths[i] = len(piece) if byte_level else len(piece.replace("▁", " ").encode())
+    lengths = np.zeros(made.get_vocab_size(), np.int64)
+    for i in {*range(len(lengths))} - special:
+        if piece := made.id_to_token(i):
+            lengths[i] = len(piece) if byte_level else len(piece.replace("▁", " ").encode())
     return lengths
 
 
@@ -139,31 +133,20 @@ def _tiktoken(recipe: dict[str, str]) -> Tokenizer:
         end = max(merges.values()) + 1
     except ValueError as fault:
         raise TrainerError(str(path), "is neither a tokenizers nor a tiktoken file") from fault
-    made = module.Encoding(
-        path.stem,
-        pat_str=GPT2_CUT if len(merges) == GPT2_MERGES else LATER_CUT,
-        mergeable_ranks=merges,
-        special_tokens={"<|endoftext|>": end},
-    )
+    cut = GPT2_CUT if len(merges) == GPT2_MERGES else LATER_CUT
+    special = {"<|endoftext|>": end}
+    made = module.Encoding(path.stem, pat_str=cut, mergeable_ranks=merges, special_tokens=special)
+
+    def encode(texts: list[str]) -> list[Ids]:
+        return [np.array(ids, np.uint32) for ids in made.encode_ordinary_batch(texts)]
+
     lengths = np.zeros(end + 1, np.int64)
     lengths[list(merges.values())] = [len(token) for token in merges]
-    return Tokenizer(
-        recipe,
-        end + 1,
-        lambda texts: [np.array(ids, np.uint32) for ids in made.encode_ordinary_batch(texts)],
-        lambda ids: str(made.decode(ids)),
-        lengths,
-        (end,),
-    )
+    return Tokenizer(recipe, end + 1, encode, made.decode, lengths, separator=(end,))
 
 
 def _hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-MAKERS: dict[str, Callable[[dict[str, str]], Tokenizer]] = {
-    "bytes": _bytes,
-    "chars": _chars,
-    "tokenizers": _tokenizers,
-    "tiktoken": _tiktoken,
-}
+MAKERS = {"bytes": _bytes, "chars": _chars, "tokenizers": _tokenizers, "tiktoken": _tiktoken}

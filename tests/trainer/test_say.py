@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from gputel.trainer.checkpoint import write_tensors
+from gputel.trainer.checkpoint import durable
 from gputel.trainer.ranks import is_lost_connection, leave
 from gputel.trainer.say import RankError, TrainerError, explains_itself, one_line
 
@@ -20,8 +20,8 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "model.pt")
 def test_full_disk_is_named_with_the_file(tmp_path: Path, values: int) -> None:
     file = tmp_path / "model_00000.pt"
     file.symlink_to("/dev/full")
-    with pytest.raises(OSError, match=r"model_00000.pt") as fault:
-        write_tensors(file, {"weight": torch.zeros(values)})
+    with pytest.raises(OSError, match=r"model_00000.pt") as fault, durable(file) as opened:
+        torch.save({"weight": torch.zeros(values)}, opened)
     assert one_line(fault.value) == f"{file}: No space left on device (the disk is full)"
 
 
@@ -33,6 +33,11 @@ def test_full_disk_is_named_with_the_file(tmp_path: Path, values: int) -> None:
         (OSError(errno.EIO, "Input/output error"), "Input/output error", False),
         (RuntimeError("shapes differ\nmore"), "RuntimeError: shapes differ", False),
         (RankError(1, "ValueError: bad"), "ValueError: bad", True),
+        (
+            torch.OutOfMemoryError("CUDA is full"),
+            "out of memory: OutOfMemoryError: CUDA is full; take a smaller --device-batch-size, or --recompute",
+            True,
+        ),
     ],
 )
 def test_error_is_one_line_and_a_bug_needs_its_traceback(fault: Exception, line: str, enough: bool) -> None:

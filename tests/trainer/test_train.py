@@ -4,20 +4,28 @@ import json
 import re
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import torch
+from click.testing import CliRunner
 
+from gputel.trainer.__main__ import main
 from gputel.trainer.checkpoint import verify
 from gputel.trainer.options import Options
 from gputel.trainer.ranks import WAN
 from gputel.trainer.say import step_line
-from gputel.trainer.train import Training, exit_code
+from gputel.trainer.train import Clock, Training, exit_code
 
-from .conftest import Left, Run, steps_of
+from .conftest import TINY, Left, Run, steps_of
+from .small_model import CPU
 
+KERNEL_S, LAUNCH_S, QUEUE, KERNELS = 18.75e-6, 5e-6, 1024, 8000
+STAMPS_OF_A_STEP = 6  # data, forward, backward, agreement, optimizer, end
+STEP_MS = KERNELS * KERNEL_S * 1e3
 LINE = re.compile(
     r"step \d{5}/\d{5} \(\d+\.\d\d%\) \| loss: (\d+\.\d{6}|nan|inf)"
     r" \| grad norm: (\d+\.\d{4}|nan|inf) \| lrm: \d\.\d\d \| dt: \d+\.\d\dms \| tok/sec: [\d,]+"
@@ -254,3 +262,73 @@ def test_exit_codes_are_those_a_shell_expects() -> None:
     codes = {reason: exit_code(reason) for reason in ("steps", "stop-at", "hours", "SIGINT", "SIGTERM")}
     assert codes == {"steps": 0, "stop-at": 0, "hours": 0, "SIGINT": 130, "SIGTERM": 143}
     assert exit_code("non-finite loss") == 1
+
+
+class SimulatedGpu(Clock):
+    """Every stamp follows its share of a step's kernels. The host launches them faster than they run, until the
+    queue is full; its clock stands still otherwise."""
+
+    def __init__(self) -> None:
+        self.host_s = self.free_s = 0.0
+        self.queue: deque[float] = deque()
+        super().__init__(CPU)
+        self.on_gpu = True
+
+    def stamp(self) -> float:
+        for _ in range(KERNELS // STAMPS_OF_A_STEP):
+            self._launch()
+        return self.free_s
+
+    def wait(self, stamp: float) -> None:
+        self.host_s = max(self.host_s, stamp)
+
+    def ms(self, first: float, second: float) -> float:
+        return (second - first) * 1e3
+
+    def now(self) -> float:
+        return self.host_s
+
+    def _launch(self) -> None:
+        self.host_s += LAUNCH_S
+        if len(self.queue) == QUEUE:
+            self.host_s = max(self.host_s, self.queue.popleft())
+        self.free_s = max(self.host_s, self.free_s) + KERNEL_S
+        self.queue.append(self.free_s)
+
+
+@pytest.mark.long
+def test_steps_at_a_border_last_as_long_as_any_other_on_a_gpu_with_a_launch_queue(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is timed by the device: neither the step launched ahead of an evaluation nor the one after it is
+    longer."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    gpu = SimulatedGpu()
+    monkeypatch.setattr("gputel.trainer.train.Clock", lambda _: gpu)
+    options = f"--device-batch-size 2 --steps 8 --save-every 3 --out {tmp_path / 'run'}"
+    result = CliRunner().invoke(main, [*TINY, *options.split()])
+    assert result.exit_code == 0, result.output
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    steps = [row for row in rows if row["event"] == "step"]
+    kernels = KERNELS // STAMPS_OF_A_STEP * STAMPS_OF_A_STEP
+    assert [row["dt_ms"] for row in steps] == pytest.approx([STEP_MS * kernels / KERNELS] * 8, rel=0.01)
+    ends = [row["monotonic_s"] for row in steps]
+    assert ends == sorted(ends)
+    assert ends[-1] == pytest.approx(gpu.free_s, abs=0.2)
+
+
+def test_spans_that_overlap_are_counted_once() -> None:
+    """Buckets wait for each other in the queue of a slow link; only the time in which any of them travels
+    counts."""
+    clock = Clock(CPU)
+    buckets = [(10.0 + i / 10, 13.0 + i / 10) for i in range(20)]
+    assert clock.ms_of_any(buckets) == pytest.approx(4900)
+    assert clock.ms_of_any([(10.0, 11.0), (12.0, 12.5), (10.2, 10.4)]) == pytest.approx(1500)
+    assert clock.ms_of_any([]) == 0
+
+
+def test_clock_of_a_cpu_is_the_hosts() -> None:
+    clock = Clock(CPU)
+    first = clock.stamp()
+    torch.zeros(1)
+    assert clock.ms(first, clock.stamp()) >= 0
