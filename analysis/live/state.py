@@ -116,7 +116,7 @@ class RunState:
     def looks_inside(self) -> bool:
         """Whether the recording asks the command for stacks when it hangs."""
         inside = self._facts[-1].get("inside") if self._facts else None
-        return isinstance(inside, dict) and inside.get("level") == "stacks"
+        return isinstance(inside, dict) and inside.get("level") not in (None, "off")
 
     @property
     def exit_code(self) -> int | None:

@@ -103,7 +103,7 @@ GROUPS: Groups = {
     default="off",
     show_default=True,
     envvar="GPUTEL_INSIDE",
-    help="If it hangs: the line that each rank is in.",
+    help="Lines of ranks that hang; what steps wait for.",
 )
 @click.option(
     "--max-overhead",

@@ -1,4 +1,4 @@
-"""Moves what a command says by `gputel.log` from the folder in memory to `inside/` of its run folder.
+"""Moves what a command says by `gputel.log`, and its recorded steps, from memory to `inside/` of its run folder.
 
 A file there is a copy of the one in memory, byte by byte, so that its size says where to go on: a process that was
 killed repeats and misses nothing. What is copied is given back to the memory. The recorder starts this process
@@ -16,7 +16,8 @@ from pathlib import Path
 
 from gputel.telemetry import events, own_process
 from gputel.telemetry.characters import parse_json
-from gputel.telemetry.inside.environment import ROWS
+from gputel.telemetry.inside import step_records
+from gputel.telemetry.inside.environment import ROWS, WRITTEN
 from gputel.telemetry.own_files import UNFOLLOWED, is_foreign
 from gputel.telemetry.run_folder import locked
 
@@ -25,13 +26,15 @@ PAUSE_S = 1.0
 PIECE = 8 << 20
 PAGE = 4096
 ATTEMPTS = 5
+HOLE = {ROWS: b"\0", step_records.ENDING: bytes(8)}
+"""How what was given back begins; no line and no record does."""
 PUNCH_HOLE, KEEP_SIZE = 2, 1
 
 
 def is_due(folder: Path) -> bool:
-    """Whether a process of the command has said something."""
+    """Whether a process of the command has written something."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        return any(entry.name.endswith(ROWS) for entry in entries)
+        return any(entry.name.endswith(WRITTEN) for entry in entries)
     return False
 
 
@@ -43,11 +46,12 @@ def order(segment: Path, folder: Path) -> Callable[[int], Sequence[str]]:
 
 def drain(segment: Path, folder: Path) -> None:
     """Copies everything that is new. Raises OSError where the run folder takes nothing; nothing is lost then."""
-    for source in sorted(folder.glob(f"*{ROWS}")):
+    for source in sorted(path for path in folder.iterdir() if path.suffix in WRITTEN):
         (segment / NAME).mkdir(exist_ok=True)
         with locked(segment / NAME / ".lock"):
             while new := _copy(source, segment / NAME / source.name):
-                _write_marks(segment, new)
+                if source.suffix == ROWS:
+                    _write_marks(segment, new)
 
 
 def rows(path: Path, memory: Path | None = None) -> tuple[list[dict[str, object]], int]:
@@ -56,7 +60,7 @@ def rows(path: Path, memory: Path | None = None) -> tuple[list[dict[str, object]
     `memory` is the folder from which it is copied: what it has beyond is read there.
     """
     found, wrong = [], 0
-    for line in _content(path, memory).splitlines():
+    for line in content(path, memory).splitlines():
         try:
             row = parse_json(line)
         except ValueError:
@@ -68,7 +72,7 @@ def rows(path: Path, memory: Path | None = None) -> tuple[list[dict[str, object]
     return found, wrong
 
 
-def _content(path: Path, memory: Path | None) -> bytes:
+def content(path: Path, memory: Path | None = None) -> bytes:
     """Reads the copy, then what follows in memory; anew where that was given back in between."""
     for _ in range(ATTEMPTS):
         copied = b"" if is_foreign(path) or not path.exists() else path.read_bytes()
@@ -78,25 +82,33 @@ def _content(path: Path, memory: Path | None) -> bytes:
                 with (memory / path.name).open("rb") as file:
                     file.seek(len(copied))
                     more = file.read()
-        if not more.startswith(b"\0"):
-            return copied + more[: more.rfind(b"\n") + 1]
+        if not more.startswith(HOLE[path.suffix]):
+            return copied + _whole(path, len(copied), more)
     return copied
 
 
+def _whole(path: Path, begin: int, piece: bytes) -> bytes:
+    """The whole lines of a piece that begins there, or its whole records."""
+    if path.suffix == ROWS:
+        return piece[: piece.rfind(b"\n") + 1]
+    end = (begin + len(piece)) // step_records.SIZE * step_records.SIZE
+    return piece[: max(0, end - begin)]
+
+
 def _copy(source: Path, target: Path) -> bytes:
-    """Appends the next whole lines to the copy; returns them."""
+    """Appends the next whole lines or records to the copy; returns them."""
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | UNFOLLOWED, 0o644)
     try:
         done = os.fstat(handle).st_size
         with source.open("r+b") as file:
             file.seek(done)
-            piece = file.read(PIECE)
-            new = memoryview(piece)[: piece.rfind(b"\n") + 1]
+            piece = _whole(source, done, file.read(PIECE))
+            new = memoryview(piece)
             while new:
                 written = os.write(handle, new)
                 new, done = new[written:], done + written
             _give_back(file.fileno(), done)
-        return piece[: piece.rfind(b"\n") + 1]
+        return piece
     finally:
         os.close(handle)
 

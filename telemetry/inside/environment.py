@@ -17,9 +17,10 @@ from typing import Literal, TypeAlias
 from gputel.telemetry import filesystem
 from gputel.telemetry.clock import wall_at_boot
 from gputel.telemetry.errors import reason
+from gputel.telemetry.inside import step_records
 
-Level: TypeAlias = Literal["off", "stacks"]
-LEVELS: tuple[Level, ...] = ("off", "stacks")
+Level: TypeAlias = Literal["off", "stacks", "steps"]
+LEVELS: tuple[Level, ...] = ("off", "stacks", "steps")
 HOOK = Path(__file__).resolve().parent / "hook"
 VARIABLE = "GPUTEL_INSIDE_AT"
 MEMORY = ("tmpfs", "ramfs")
@@ -28,6 +29,8 @@ ASKED = ".ask"
 """The ending of the pipe by which a process is asked."""
 ROWS = ".jsonl"
 """The ending of the file to which a process appends what it says by `gputel.log`."""
+WRITTEN = (ROWS, step_records.ENDING)
+"""The endings of files whose content belongs into the run folder."""
 
 
 CLOCK = "clock"
@@ -121,7 +124,7 @@ def _make(root: Path) -> Path:
 def _sweep(above: Path) -> None:
     """Removes folders of killed recorders in which no process listens or writes any more."""
     for folder in above.iterdir():
-        writers = [path.name.partition("-")[0] for path in folder.glob(f"*{ROWS}")]
+        writers = [path.name.partition("-")[0] for path in folder.iterdir() if path.suffix in WRITTEN]
         is_alive = any(Path("/proc", pid).exists() for pid in (folder.name.partition("-")[0], *writers))
         if not is_alive and not any(map(listens, folder.glob(f"*{ASKED}"))):
             shutil.rmtree(folder, ignore_errors=True)

@@ -14,8 +14,8 @@ from gputel.telemetry.secrets import mask
 KIND = "unseen"
 """The kind of its event."""
 ENDING = ".trouble"
-SAID = "gputel.log: "
-"""Begins what went wrong with rows that a process gave by itself."""
+OWN = ("gputel.log: ", "steps: ")
+"""Begin what went wrong with rows that a process gave by itself, and with its steps."""
 LONGEST = 500
 
 
@@ -25,8 +25,8 @@ def failures(folder: Path) -> list[str]:
 
 
 def sentence(failure: str) -> str:
-    """Says what is missing: stacks, or rows of the process."""
-    return failure if SAID in failure else f"no stacks of {failure}"
+    """Says what is missing: stacks, or rows or steps of the process."""
+    return failure if any(words in failure for words in OWN) else f"no stacks of {failure}"
 
 
 def note(folder: Path, pid: str, failure: str) -> None:

@@ -36,13 +36,13 @@ every_python = pytest.mark.parametrize(
 )
 
 
-def environment(folder: Path | None, *more: Path) -> dict[str, str]:
+def environment(folder: Path | None, *more: Path, level: str = "stacks") -> dict[str, str]:
     """The variables of a command; with a folder those that bring the hook in."""
     path = [*more, *([HOOK] if folder else [])]
     env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONDONTWRITEBYTECODE": "1"}
     if path:
         env["PYTHONPATH"] = ":".join(str(each) for each in reversed(path))
-    return {**env, "GPUTEL_INSIDE_AT": f"stacks:{folder}"} if folder else env
+    return {**env, "GPUTEL_INSIDE_AT": f"{level}:{folder}"} if folder else env
 
 
 def start(

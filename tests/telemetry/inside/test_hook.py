@@ -132,10 +132,14 @@ print(jax.__file__, jax.__spec__.name, editable.asked)
 
 
 def test_hook_is_read_by_each_python_that_it_may_meet(tmp_path: Path) -> None:
-    """The first file by any, the second by 3.8 and later."""
+    """The first file by any, the others by 3.8 and later."""
     from gputel.telemetry.inside.environment import HOOK
 
-    for names, pythons in (("sitecustomize", {**OLD, **PYTHONS}), ("_gputel_inside", PYTHONS)):
+    for names, pythons in (
+        ("sitecustomize", {**OLD, **PYTHONS}),
+        ("_gputel_inside", PYTHONS),
+        ("_gputel_steps", PYTHONS),
+    ):
         for python in pythons.values():
             compile_it = f"compile(open({str(HOOK / names)!r} + '.py').read(), 'x', 'exec')"
             assert subprocess.run([python, "-c", compile_it], cwd=tmp_path).returncode == 0
