@@ -17,6 +17,7 @@ import polars as pl
 from gputel.analysis import columns, progress
 from gputel.analysis.align.samples import AVERAGED, Gpu, GpuTicks, Readings, gpu_samples, of_table
 from gputel.analysis.align.spans import cut_spans
+from gputel.analysis.align.step_parts import with_parts
 from gputel.analysis.align.windows import Moments, Numbers, SampleAndHold, changed, divided, used
 from gputel.analysis.runs.record_gaps import SURE
 from gputel.analysis.runs.sensors import FEW_REFRESHES
@@ -66,9 +67,8 @@ def with_gpus(
 def per_step(subject: RunData) -> pl.DataFrame:
     """Returns one row per record: `steps` is how many it covers; time and energy are per step."""
     tokens = subject.facts.tokens_per_step
-    return of_spans(
-        measured(cut_spans(subject), gpu_samples(subject)), float(tokens.value) if tokens else None
-    )
+    spans = measured(cut_spans(subject), gpu_samples(subject))
+    return with_parts(of_spans(spans, float(tokens.value) if tokens else None), subject)
 
 
 def of_spans(spans: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:

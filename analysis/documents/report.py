@@ -6,6 +6,7 @@ them out.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -24,9 +25,19 @@ from gputel.analysis.documents.machine import machine_facts
 from gputel.analysis.documents.panels import gpus
 from gputel.analysis.documents.panels.over_time import machine_section, telemetry_sections
 from gputel.analysis.documents.record import SENSORS, TOO_FEW, sensor_refresh
-from gputel.analysis.documents.report_tables import GPUS, MEASURED, MEMORY, TIME, TRAINING, measured_table
+from gputel.analysis.documents.report_tables import (
+    GPUS,
+    MEASURED,
+    MEMORY,
+    PARTS,
+    PARTS_NOTE,
+    TIME,
+    TRAINING,
+    measured_table,
+)
 from gputel.analysis.report.checkup import counted
 from gputel.analysis.report.doubts import from_to
+from gputel.analysis.report.step_shares import printed_steps
 from gputel.analysis.report.verdicts import MFU_QUESTION
 from gputel.analysis.runs.facts import distinct_gpus
 from gputel.telemetry import run_folder
@@ -62,7 +73,9 @@ def report_document(
     refresh, refresh_by_gpu = _sensors(report)
     machines = report.account.machines if report.account else ()
     around = [machine_facts(summary) for summary in machines]
-    answers = _filled(_time(report), _training(report), _timings(report), _gpus(report), refresh, *around)
+    answers = _filled(
+        _time(report), _training(report), _parts(report), _timings(report), _gpus(report), refresh, *around
+    )
     first = _filled(headline(report, price), _findings(report), _facts(report))
     details = _filled(*_details(report), refresh_by_gpu, _origins(report), _events(report))
     sections = [
@@ -190,6 +203,14 @@ def _training(report: Report) -> Table:
     return measured_table(
         "Training by phase", phases, [column for column in TRAINING if resumed or column[0] != "attempts"]
     )
+
+
+def _parts(report: Report) -> Table:
+    shares = list(rows(report.step_shares))
+    printed = printed_steps(report.steps)
+    named = f"steps {printed[0]:,} to {printed[1]:,}" if printed else "not matched to the steps of the log"
+    table = measured_table(f"Where the time of a step went: {named}", shares, PARTS)
+    return replace(table, note=PARTS_NOTE)
 
 
 def _timings(report: Report) -> Table:

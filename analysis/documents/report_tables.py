@@ -64,6 +64,10 @@ def _share(name: str) -> Callable[[Row], str | None]:
     return _written(name, lambda value: f"{100 * value:.1f} %")
 
 
+def _part(name: str) -> Callable[[Row], str | None]:
+    return _written(name, lambda milliseconds: f"{text.short(milliseconds)} ms")
+
+
 def _gpu_name(row: Row) -> str:
     return str(row["gpu"]) if row.get("node") is None else f"{row['node']}/{row['gpu']}"
 
@@ -133,6 +137,21 @@ TRAINING: tuple[Column, ...] = (
     ("tok/s,\nlogged", _written("tok_per_sec_printed", lambda rate: text.number(rate, 0))),
     ("J/step", _joules_of_step),
     ("J/token", j_per_token),
+)
+PARTS: tuple[Column, ...] = (
+    ("rank", _written("rank", str)),
+    ("steps", _written("steps", text.step)),
+    ("ms/step", _part("step_ms")),
+    ("data wait", _part("data_wait_ms")),
+    ("data wait,\nshare", _share("data_wait_share")),
+    ("backward", _part("backward_call_ms")),
+    ("optimizer", _part("optimizer_call_ms")),
+    ("the rest", _part("other_ms")),
+    ("garbage\ncollection", _part("gc_ms")),
+)
+PARTS_NOTE = (
+    "Seen from inside. Backward and optimizer are the time in their calls, after which a GPU works on; the rest is "
+    "forward and what lies between steps; garbage collection is within the others."
 )
 GPUS: tuple[Column, ...] = (("GPU", _gpu_name), *POWER, *ENERGY, TEMPERATURE, MEMORY[0], MEASURED_SHARE)
 MEASURED: tuple[Column, ...] = (

@@ -5,6 +5,7 @@ answer        the JSON of a report
 judge_run     the verdicts: bottleneck, headroom, MFU, overfitting, stragglers
 
 phases        the training of each phase, and the errors of times, energies and rates
+step_shares   how much of a step waits for data, and its other parts, seen from inside
 verdicts      Verdict and its evidence; MFU, headroom, stragglers
 bottleneck    compute, memory bandwidth, input or communication, or what the machine around the GPUs names
 causes        slow steps and what the machine did in them -> why they were slow
@@ -31,6 +32,7 @@ from gputel.analysis.align.errors import IN_TABLES, RECORDED, PowerSensor, with_
 from gputel.analysis.align.offsets import overlap
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import cut_spans
+from gputel.analysis.align.step_parts import with_parts
 from gputel.analysis.align.step_time import step_times
 from gputel.analysis.align.timed_log import TimedLog
 from gputel.analysis.align.timestamps import timed_log
@@ -42,6 +44,7 @@ from gputel.analysis.report.bottleneck import bottleneck_verdict
 from gputel.analysis.report.doubts import Findings, report_doubts
 from gputel.analysis.report.overfitting import overfitting_verdict
 from gputel.analysis.report.phases import phase_table, phases_border
+from gputel.analysis.report.step_shares import step_shares
 from gputel.analysis.report.summary import RecordingSummary, recording_summary
 from gputel.analysis.report.verdicts import (
     UNKNOWN,
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
     from gputel.analysis.doubts import Doubt
     from gputel.analysis.runs import RunData
 
+NO_STEPS = "no steps: no optimizer of PyTorch took one in a Python that could be entered"
 CLOSELY_S = 1800  # of a table of readings: enough to find refresh rates
 
 __all__ = ["UNKNOWN", "Case", "Report", "Verdict", "answer", "judge_run", "make_report"]
@@ -117,6 +121,11 @@ class Report:
         return api_rows.sums_of([api_rows.read(segment, each.get("inside")) for segment, each in pairs])
 
     @cached_property
+    def step_shares(self) -> pl.DataFrame:
+        """What the steps of each rank consist of, where a recording with `--inside steps` saw them."""
+        return step_shares(self.subject)
+
+    @cached_property
     def unseen(self) -> list[str]:
         """What `--inside` could not see, and why."""
         recording = self.subject.recording
@@ -124,6 +133,8 @@ class Report:
             return []
         inside = [description.get("inside") or {} for description in recording.descriptions]
         refused = [f"no stacks: {each['reason']}" for each in inside if each.get("reason")]
+        if any(each.get("level") == "steps" for each in inside) and recording.inside.is_empty():
+            refused.append(NO_STEPS)
         return [*refused, *recording.events.filter(pl.col("kind") == unseen.KIND)["text"]]
 
 
@@ -135,7 +146,7 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
     shown = offsets.widened(spans, edges) if keep_idle else offsets.cut(spans)
     measured, gpus = join.with_gpus(shown, sampled, _stretch(shown, sampled, keep_idle=keep_idle))
     tokens = subject.facts.tokens_per_step
-    steps = join.of_spans(measured, float(tokens.value) if tokens else None)
+    steps = with_parts(join.of_spans(measured, float(tokens.value) if tokens else None), subject)
     placed = timed_log(subject)
     times = step_times(placed, steps)
     account = recording_summary(subject.recording.path) if subject.recording else None
@@ -179,6 +190,7 @@ def answer(report: Report) -> dict[str, Any]:
         "time": report.totals,
         "phases": report.phases,
         "timings": report.timings,
+        "step_parts": report.step_shares,
         "gpus": report.gpus,
         "refresh_hz": refresh(report),
         "recording": report.account and report.account.as_json(),

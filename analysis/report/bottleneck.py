@@ -13,6 +13,7 @@ import polars as pl
 from gputel.analysis import text
 from gputel.analysis.report.causes import cause, killed
 from gputel.analysis.report.machine_seconds import MachineTables, Seconds, covered, open_machine, slow_seconds
+from gputel.analysis.report.step_shares import longest_wait, step_shares
 from gputel.analysis.report.verdicts import UNKNOWN, Case, Verdict, undoubted_mfu
 from gputel.trainer.gpus import find_gpu
 
@@ -97,7 +98,7 @@ def _machines(case: Case) -> dict[str | None, MachineTables]:
 
 def _waiting(case: Case, facts: dict[str, Any] | None) -> Seconds | None:
     """Returns all seconds of a training that waits for data throughout."""
-    reason = _input(case, {"data_share": _data(case)}) or (_starved(case, facts) if facts else None)
+    reason = _input(case, {}) or (_starved(case, facts) if facts else None)
     if reason is None:
         return None
     return Seconds(covered(case.steps), pl.Series([], dtype=pl.Datetime("ms", "UTC")), *reason[1])
@@ -124,7 +125,7 @@ def _facts(case: Case) -> dict[str, Any]:
         "power_limit_w": limit,
         "power_share": power / limit if power is not None and limit else None,
         "mfu": undoubted_mfu(case),
-        "data_share": _data(case),
+        "data_share": wait[0] if (wait := _data_wait(case)) else None,
     }
 
 
@@ -154,8 +155,12 @@ def _weighted(steps: pl.DataFrame, name: str) -> pl.Series | None:
     return known[name] * weight / total if total else None
 
 
-def _data(case: Case) -> float | None:
-    """Returns the share of a step that was spent waiting for data, as printed."""
+def _data_wait(case: Case) -> tuple[float, str] | None:
+    """Returns the share of a step that was spent waiting for data, and a sentence on it: seen, else as printed."""
+    return longest_wait(step_shares(case.subject)) or _printed_wait(case)
+
+
+def _printed_wait(case: Case) -> tuple[float, str] | None:
     records = case.subject.log.records
     name = next((n for n in DATA if n in records.columns), None)
     if name is None or "dt_ms" not in records.columns:
@@ -167,16 +172,15 @@ def _data(case: Case) -> float | None:
         .row(0)
     )
     scale = 1 if name.endswith("_ms") else 1000
-    return scale * sums[0] / sums[1] if sums[1] else None
-
-
-def _input(_case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
-    share = facts["data_share"]
-    if share is None or share < INPUT:
+    if not sums[1]:
         return None
-    return "input", [
-        f"{100 * share:.0f} % of a step is spent waiting for data, by the times that the log prints"
-    ]
+    share = scale * sums[0] / sums[1]
+    return share, f"{100 * share:.0f} % of a step is spent waiting for data, by the times that the log prints"
+
+
+def _input(case: Case, _facts: dict[str, Any]) -> tuple[str, list[str]] | None:
+    wait = _data_wait(case)
+    return ("input", [wait[1]]) if wait and wait[0] >= INPUT else None
 
 
 def _communication(case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:

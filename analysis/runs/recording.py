@@ -119,6 +119,21 @@ class Recording:
         """A row a second and process of the command that did something in it."""
         return self.seconds("process")
 
+    @cached_property
+    def inside(self) -> pl.DataFrame:
+        """A row a step and process of the command, as `--inside steps` recorded them."""
+        import polars as pl
+
+        from gputel.analysis.runs import inside_steps
+
+        frames = []
+        for segment, facts in zip(self.folder.segments, self.descriptions, strict=True):
+            frame = inside_steps.read(segment, facts.get("inside"))
+            if self._several_nodes:
+                frame = frame.insert_column(1, pl.lit(segment.node, pl.String).alias("node"))
+            frames.append(frame)
+        return pl.concat(frames).sort("time", maintain_order=True)
+
     def seconds(self, table: str) -> pl.DataFrame:
         """A row a second and subject of a table beside gpu/; without rows if it was not recorded."""
         if table not in self._seconds:
