@@ -49,7 +49,9 @@ def _wandb() -> Files:
 
     rows = [wb.history({"train/loss": 8 / (n + 1), "iter": 10 * n, "note": "x"}, n) for n in range(300)]
     beside = [wb.summary({"train/loss": 1}), wb.output("step 1 | loss 2.5\n"), wb.metric("train/*", "iter")]
-    data = wb.framed([wb.run("a", {"lr": 0.1, "opt": {"name": "muon"}}), *beside, *rows, wb.ending(1)])
+    power = [wb.stats(1.7e9 + 15 * n, {"gpu.0.powerWatts": 500 + n, "gpu.0.temp": 60}) for n in range(20)]
+    first = wb.run("a", {"lr": 0.1, "opt": {"name": "muon"}})
+    data = wb.framed([first, wb.machine("NVIDIA H100"), *beside, *rows, *power, wb.ending(1)])
     return {"wandb/offline-run-1-a/run-a.wandb": data, "wandb/offline-run-1-a/files/output.log": b"step 1\n"}
 
 

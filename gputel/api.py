@@ -204,7 +204,7 @@ def _one(source: Source) -> RunData:
         return data
     if isinstance(data, Path):
         return read_run(data)
-    return runs.RunData(data.log, data) if isinstance(data, recording.Recording) else runs.RunData(data)
+    return runs.RunData(data.log, data) if isinstance(data, recording.Recording) else runs.of_log(data)
 
 
 def _whole_numbers(numbers: float | Sequence[float]) -> tuple[int, ...]:

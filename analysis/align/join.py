@@ -8,7 +8,7 @@ readings.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from gputel.analysis import columns, progress
 from gputel.analysis.align.samples import AVERAGED, Gpu, GpuTicks, Readings, gpu_samples, of_table
 from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.align.step_parts import with_parts
-from gputel.analysis.align.windows import Moments, Numbers, SampleAndHold, changed, divided, used
+from gputel.analysis.align.windows import Moments, Numbers, SampleAndHold, changed, divided, gaps, used
 from gputel.analysis.runs.record_gaps import SURE
 from gputel.analysis.runs.sensors import FEW_REFRESHES
 from gputel.telemetry.sampling.status import SLOWED
@@ -68,7 +68,30 @@ def per_step(subject: RunData) -> pl.DataFrame:
     """Returns one row per record: `steps` is how many it covers; time and energy are per step."""
     tokens = subject.facts.tokens_per_step
     spans = measured(cut_spans(subject), gpu_samples(subject))
-    return with_parts(of_spans(spans, float(tokens.value) if tokens else None), subject)
+    rows = one_by_one(subject, of_spans(spans, float(tokens.value) if tokens else None))
+    return with_parts(rows, subject)
+
+
+def one_by_one(subject: RunData, rows: pl.DataFrame) -> pl.DataFrame:
+    """Leaves out what was measured of single records by a table whose readings are further apart than they are.
+
+    Sums over many records stay right.
+    """
+    apart_s = sampled_s(subject)
+    record_s: Any = (rows["duration_s"] * rows["steps"]).median()
+    if apart_s is None or record_s is None or apart_s <= record_s:
+        return rows
+    unknown = [name for name in (*MEASURES, "j_per_token") if name in rows.columns and name != "duration_s"]
+    return rows.with_columns(pl.lit(None, rows.schema[name]).alias(name) for name in unknown)
+
+
+def sampled_s(subject: RunData) -> float | None:
+    """Returns the usual seconds between two readings of a GPU in a table; None without one."""
+    samples = gpu_samples(subject) if subject.readings is not None else None
+    if samples is None:
+        return None
+    times = samples.read(samples.gpus[0], ())["time"].sort().dt.epoch("ns").to_numpy()
+    return gaps(times).usual_ns / 1e9 or None
 
 
 def of_spans(spans: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
@@ -79,7 +102,7 @@ def of_spans(spans: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
         (record.over(node) if node else record).alias("record")
     )
     keys = ["phase", "attempt"]
-    rows = _one_by_one(numbered, [*node, *keys, "record"], pl.col("step").last())
+    rows = _in_turn(numbered, [*node, *keys, "record"], pl.col("step").last())
     if node:
         rows = _over_nodes(rows, [*keys, "step"])
     each = [pl.col(name) / pl.col("steps") for name in ("duration_s", "energy_sampling_j", *SUMS)]
@@ -99,7 +122,7 @@ def totals(spans: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
     `contains` is the kind that nothing separates from this one, `power_s` the time that the power averages.
     """
     node = ["node"] if "node" in spans.columns else []
-    rows = _one_by_one(spans, [*node, *by], pl.col("contains").drop_nulls().first())
+    rows = _in_turn(spans, [*node, *by], pl.col("contains").drop_nulls().first())
     rows = _over_nodes(rows, by, pl.col("contains").first()) if node else rows
     place = pl.col("kind").replace_strict({kind: i for i, kind in enumerate(KINDS)}, return_dtype=pl.Int64)
     return rows.with_columns(
@@ -287,7 +310,7 @@ def _least(by_gpu: list[dict[str, Numbers]], name: str) -> Numbers:
     return lowest
 
 
-def _one_by_one(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.DataFrame:
+def _in_turn(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.DataFrame:
     """Aggregates consecutive spans of one node."""
     seconds = pl.col("duration_s")
     seen = seconds * pl.col("measured")

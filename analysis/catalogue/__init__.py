@@ -1,6 +1,6 @@
 """Many runs -> one table, and questions to it.
 
-facts      a run -> its facts, settings and metrics
+facts      a run -> its facts, settings and metrics; gpu_facts: what its GPUs drew, reached and cost
 facts_file facts.json, which keeps them beside a recording
 index      the table of all runs that were looked at: a SQLite file that may be deleted at any time
 names      a name in a question -> a fact, a setting or a metric

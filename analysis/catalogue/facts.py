@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gputel.analysis import text
+from gputel.analysis.catalogue import gpu_facts
+from gputel.analysis.catalogue.gpu_facts import HOUR_S
 from gputel.telemetry import run_folder, source
 from gputel.telemetry.secrets import mask, mask_value
 
@@ -50,7 +51,6 @@ TYPED = (
 FACTS: Mapping[str, str] = {name: kind for kind, names in TYPED for name in names.split()}
 """Every fact and its type. A run that lacks one has null; times are texts of the form 2026-11-22T10:00:00.000Z."""
 
-HOUR_S = 3600
 LARGEST = 2**63  # from here on a database holds no whole number
 
 TAGS, PACKAGES, CONFIG, ENVIRONMENT = "tag", "package", "config", "env"
@@ -79,10 +79,13 @@ def computed(path: Path, gpus: Sequence[GpuTotals] | None = None) -> CatalogueRo
     facts: dict[str, Any] = dict.fromkeys(FACTS)
     facts |= _which(subject, path) | _of_log(log) | _of_figures(subject)
     if subject.recording is not None:
-        facts |= _of_recording(subject, subject.recording) | _of_gpus(subject.recording, gpus)
-        facts |= _money(subject.recording, facts["gpus"]) | {"verdict": _verdict(subject)}
-    elif facts["gpus"] and facts["duration_s"]:
-        facts["gpu_hours"] = facts["gpus"] * facts["duration_s"] / HOUR_S
+        facts |= _of_recording(subject, subject.recording) | {"verdict": _verdict(subject)}
+        facts |= gpu_facts.of_recording(subject.recording, gpus)
+        facts |= gpu_facts.spent(subject.recording, facts["gpus"])
+    else:
+        facts |= gpu_facts.of_readings(subject)
+        if facts["gpus"] and facts["duration_s"]:
+            facts["gpu_hours"] = facts["gpus"] * facts["duration_s"] / HOUR_S
     if facts["energy_j"] and facts["tokens"]:
         facts["j_per_token"] = facts["energy_j"] / facts["tokens"]
     return row(facts, settings(subject), dict(_metrics(log)))
@@ -195,20 +198,6 @@ def _of_recording(subject: RunData, recording: Recording) -> dict[str, Any]:
     }
 
 
-def _money(recording: Recording, gpus: int | None) -> dict[str, float | None]:
-    """GPU hours and dollars; null where the GPUs, the end or the price of any segment is unknown."""
-    alone = len({segment.node for segment in recording.folder.segments}) == 1
-    lengths = recording.segments["duration_s"].to_list()
-    hours: list[float | None] = []
-    dollars: list[float | None] = []
-    for facts, seconds in zip(recording.descriptions, lengths, strict=True):
-        count, price = len(facts.get("gpus") or ()) or (gpus if alone else None), facts.get("price")
-        spent = None if count is None or seconds is None else count * seconds / HOUR_S
-        hours.append(spent)
-        dollars.append(None if spent is None or price is None else spent * price)
-    return {"gpu_hours": _sum_of_all(hours), "cost": _sum_of_all(dollars)}
-
-
 def _verdict(subject: RunData) -> str | None:
     """What limited a recorded run, as its report says; simulated GPUs say nothing."""
     from gputel.analysis.report import UNKNOWN, bottleneck, make_report
@@ -218,29 +207,6 @@ def _verdict(subject: RunData) -> str | None:
     answers = {verdict.question: verdict.answer for verdict in make_report(subject).verdicts}
     answer = answers.get(bottleneck.QUESTION, UNKNOWN)
     return None if answer == UNKNOWN else answer
-
-
-def _of_gpus(recording: Recording, gpus: Sequence[GpuTotals] | None) -> dict[str, Any]:
-    """Sums of what was measured on all GPUs; of peaks, times and gaps that of the GPU with the most."""
-    from gputel.analysis.report.gpu_totals import gpu_totals
-    from gputel.analysis.report.summary import telemetry_bytes
-
-    if gpus is None:
-        gpus = gpu_totals(recording.folder.segments, refresh=False)
-    measured = [gpu.covered for gpu in gpus if gpu.covered is not None]
-    return {
-        "energy_j": _sum(gpu.energy_j for gpu in gpus),
-        "energy_counter_j": _sum(gpu.energy_counter_j for gpu in gpus),
-        "measured": statistics.fmean(measured) if measured else None,
-        "power_mean_w": _sum(gpu.power_mean_w for gpu in gpus),
-        "power_max_w": _most(gpu.power_peak_w for gpu in gpus),
-        "temp_max_c": _most(gpu.temp_peak_c for gpu in gpus),
-        "mem_max_mib": _most(gpu.mem_peak_mib for gpu in gpus),
-        "util": _weighted((gpu.util_mean, gpu.measured_s) for gpu in gpus),
-        "throttled_s": _most(float(sum(gpu.throttle_s.values())) for gpu in gpus),
-        "gap_s": _most(gpu.measured_s / gpu.covered - gpu.measured_s for gpu in gpus if gpu.covered),
-        "bytes_gpu": telemetry_bytes(recording),
-    }
 
 
 def _alarms(events: pl.DataFrame) -> Iterator[dict[str, Any]]:
@@ -333,23 +299,3 @@ CELLS = {name: OF_KIND[kind] for name, kind in FACTS.items()}
 def _text(text: str) -> str:
     """The text as a database can hold it: arguments of a command may have bytes that are no text."""
     return text if text.isascii() else text.encode(errors="replace").decode()
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    numbers = [value for value in values if value is not None]
-    return sum(numbers) if numbers else None
-
-
-def _sum_of_all(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
-def _weighted(pairs: Iterable[tuple[float | None, float]]) -> float | None:
-    """The mean of the known values by their weights."""
-    known = [(value, weight) for value, weight in pairs if value is not None and weight]
-    return sum(value * weight for value, weight in known) / sum(w for _, w in known) if known else None
-
-
-def _most(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)

@@ -37,7 +37,7 @@ from gputel.analysis.compare.select import Selection, depends_on_tokenizer
 from gputel.analysis.compare.settings import caveats, run_settings
 from gputel.analysis.compare.summary import milestone_table, summarize_runs
 from gputel.analysis.logs.log import Log
-from gputel.analysis.runs import RunData, paths, read_run
+from gputel.analysis.runs import RunData, of_log, paths, read_run
 from gputel.analysis.runs.log_doubts import log_doubts
 from gputel.analysis.runs.recording import Recording
 from gputel.telemetry.errors import GputelError
@@ -185,7 +185,7 @@ def _subjects(run: Comparable) -> Iterator[RunData]:
     elif isinstance(run, Recording):
         yield RunData(run.log, run)
     elif isinstance(run, Log):
-        yield RunData(run)
+        yield of_log(run)
     else:
         yield from map(read_run, paths.walk(Path(run)))
 

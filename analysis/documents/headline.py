@@ -39,7 +39,8 @@ def _status(report: Report) -> str:
     """`d16: completed, 4 h 19 min`; readings without a log have no status."""
     subject, seconds = report.subject, _seconds(report)
     spoke = subject.log.lines != 0 or subject.log.records.height
-    status = subject.log.status if spoke and subject.log.telemetry is None else None
+    is_table = subject.log.telemetry is not None and subject.log.records.is_empty()
+    status = subject.log.status if spoke and not is_table else None
     took = text.duration(seconds, error=errors.elapsed_error(report.placed)) if seconds else None
     parts = [part for part in (status, took) if part]
     return f"{subject.name}: {', '.join(parts)}" if parts else subject.name

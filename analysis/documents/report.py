@@ -14,6 +14,7 @@ import polars as pl
 from gputel.analysis import report as reports
 from gputel.analysis import text
 from gputel.analysis.align.errors import whole_energy_error
+from gputel.analysis.align.join import sampled_s
 from gputel.analysis.document import Conversion, Document, FactList, Section, Table, rows
 from gputel.analysis.documents import parse
 from gputel.analysis.documents.headline import (
@@ -114,6 +115,7 @@ def _facts(report: Report) -> FactList:
             "model": _model(report.subject.facts),
             "GPUs": counted(recorded_gpus) if recorded_gpus else _gpus_of_log(known),
             "clock": _clock(report),
+            "readings": _sampled(report),
             "overlap": None if recording else _overlap(report.shared),
             "events": text.events(events),
         },
@@ -157,6 +159,12 @@ def _clock(report: Report) -> str | None:
     if placed.uncertainty_s is None:
         return f"{placed.how}; uncertainty unknown"
     return f"{placed.how}, within {placed.uncertainty_s:.3g} s" if placed.uncertainty_s else placed.how
+
+
+def _sampled(report: Report) -> str | None:
+    """`of each GPU every 15 s`, of a table, or of a store that keeps readings."""
+    apart_s = sampled_s(report.subject)
+    return None if apart_s is None else f"of each GPU every {apart_s:.3g} s"
 
 
 def _overlap(shared: dict[str, Any] | None) -> str | None:
@@ -286,9 +294,9 @@ def _events(report: Report) -> Table:
 def _next(report: Report) -> str:
     log, recording = report.subject.log, report.subject.recording
     name = recording.path if recording else log.source
-    if log.telemetry is not None:
+    if log.telemetry is not None and log.records.is_empty():
         return f"gputel report --gpu {name} --log LOG"
-    if report.subject.readings is not None or str(name) == "-":
+    if (report.subject.readings is not None and log.telemetry is None) or str(name) == "-":
         return "gputel parse LOG"
     if log.records.is_empty():
         return f"gputel info {name}" if recording else f"gputel parse {name}"

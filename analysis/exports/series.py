@@ -124,7 +124,7 @@ def _by_step(tag: str, rows: pl.DataFrame, axis: Literal["step", "second"] = "st
 def _energy(subject: RunData, several: bool) -> Iterator[TagSeries]:
     """The energy of each step that was measured as a whole; of one node, also all measured until its end."""
     spans = join.measured(cut_spans(subject), gpu_samples(subject))
-    steps = join.of_spans(spans).filter(pl.col("measured") >= join.WHOLE)
+    steps = join.one_by_one(subject, join.of_spans(spans)).filter(pl.col("measured") >= join.WHOLE)
     sums = spans.with_columns(total=join.JOULES.fill_null(0).cum_sum()).filter(pl.col("steps") > 0)
     for phase in steps["phase"].unique(maintain_order=True):
         prefix, of_phase = f"{phase}/" if several else "", pl.col("phase") == phase

@@ -90,7 +90,7 @@ class RunData:
 def read_run(path: Path, formats: tuple[Format, ...] | None = None) -> RunData:
     """Opens a run folder, a store or a log. A table of GPU readings alone is a run with an empty log."""
     if formats is None and stores.kind(path):
-        return RunData(stores.read(path))
+        return of_log(stores.read(path))
     if path.is_dir():
         from gputel.analysis.runs.recording import open_recording
 
@@ -101,7 +101,7 @@ def read_run(path: Path, formats: tuple[Format, ...] | None = None) -> RunData:
 
 
 def of_log(log: Log) -> RunData:
-    """Wraps a log; a table of GPU readings alone becomes the readings of an empty log."""
+    """Wraps a log, and the table of GPU readings that it is, or that a store keeps beside it."""
     table = log.telemetry
     return RunData(log, readings=table.rows, gpu_names=table.names) if table else RunData(log)
 

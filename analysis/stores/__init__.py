@@ -2,7 +2,7 @@
 
 find            which paths are stores
 tensorboard     a folder of event files; event_files reads their bytes, event_record one record
-wandb           a `.wandb` file; wandb_log reads its framing
+wandb           a `.wandb` file; wandb_log reads its framing, wandb_stats its GPU readings
 trainer_state   Hugging Face's trainer_state.json
 tables          CSV of Lightning, Keras, YOLO and Stable-Baselines3
 dvclive         a folder of DVCLive

@@ -56,6 +56,7 @@ def make_log(run: StoredRun) -> Log:
         places=[place for table in tables for place in table.places],
         results=ReadyResults(records, evals, partials, happened, run.status, run.cause),
         formats={run.format: records.height + evals.height},
+        telemetry=run.telemetry,
         fault=run.fault,
         started=run.started,
         ended=run.ended,

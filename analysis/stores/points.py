@@ -13,6 +13,7 @@ import numpy.typing as npt
 from gputel.analysis import text
 
 if TYPE_CHECKING:
+    from gputel.analysis.logs.gpu_tables import Telemetry
     from gputel.analysis.logs.outcome import LogEvent, Status
     from gputel.analysis.logs.patterns import Reject
 
@@ -59,6 +60,7 @@ class StoredRun:
     started: int | None = None
     ended: int | None = None
     notes: tuple[str, ...] = ()  # what was counted and left aside
+    telemetry: Telemetry | None = None  # GPU readings beside the values
     printed: bytes = b""  # the console output, of a run whose history has no values
 
 

@@ -19,13 +19,25 @@ from gputel.analysis.logs.outcome import LogEvent, Status
 from gputel.analysis.logs.patterns import Reject
 from gputel.analysis.stores.points import StoredRun, TagValues, from_rows, number, settings
 from gputel.analysis.stores.wandb_log import FORMAT, RecordReader
+from gputel.analysis.stores.wandb_stats import SystemStats, nanoseconds
 from gputel.analysis.stores.wire import BYTES, DOUBLE, VARINT, WireError, fields, signed, text, varint
 from gputel.telemetry.own_files import is_foreign
 
 PIECE = 8 << 20
 AXES = ("trainer/global_step", "train/global_step", "global_step", "iter", "iteration", "step")
 OWN = ("_step", "_timestamp", "_runtime", "_wandb")
-HISTORY, SUMMARY, OUTPUT, CONFIG, METRIC, RAW_OUTPUT, RUN, EXIT = 2, 3, 4, 5, 12, 13, 17, 18
+HISTORY, SUMMARY, OUTPUT, CONFIG, STATS, METRIC, RAW_OUTPUT, RUN, EXIT, MACHINE = (
+    2,
+    3,
+    4,
+    5,
+    7,
+    12,
+    13,
+    17,
+    18,
+    26,
+)
 MOST_PRINTED = 64 << 20  # bytes of console output
 PRINTED = Path("files", "output.log")  # where W&B keeps it beside the file, too
 UNKNOWN = "_step"
@@ -45,6 +57,7 @@ class _Read:
     started: int | None = None
     exit_code: int | None = None
     printed: bytearray = field(default_factory=bytearray)
+    stats: SystemStats = field(default_factory=SystemStats)
 
 
 class FileReader:
@@ -80,6 +93,7 @@ class FileReader:
                     rows=list(read.rows),
                     skipped=Counter(read.skipped),
                     printed=bytearray(read.printed),
+                    stats=deepcopy(read.stats),
                 ),
             )
             for record in records.finish():
@@ -91,7 +105,15 @@ class FileReader:
         notes = tuple(f"{count:,} {what} skipped" for what, count in sorted(read.skipped.items()))
         said = StoredRun(name, str(self.path), FORMAT, values, settings(read.config), rejects=rejects)
         printed = b"" if len(values) else bytes(read.printed) or self._printed_beside()
-        return replace(said, status=status, cause=cause, started=read.started, notes=notes, printed=printed)
+        return replace(
+            said,
+            status=status,
+            cause=cause,
+            started=read.started,
+            notes=notes,
+            printed=printed,
+            telemetry=read.stats.table(),
+        )
 
     def _printed_beside(self) -> bytes:
         path = self.path.parent / PRINTED
@@ -218,9 +240,7 @@ def _take_run(data: bytes, at: int, end: int, read: _Read) -> None:
         elif part.number == 8 and part.kind == BYTES:
             read.name = text(data, part)
         elif part.number == 17 and part.kind == BYTES:
-            moment = {each.number: signed(each.value) for each in fields(data, part.start, part.end)}
-            seconds = moment.get(1, 0)
-            read.started = seconds * 10**9 + moment.get(2, 0) if 0 < seconds < 9 * 10**9 else None
+            read.started = nanoseconds(data, part.start, part.end) or None
 
 
 def _take_exit(data: bytes, at: int, end: int, read: _Read) -> None:
@@ -236,14 +256,24 @@ def _take_output(data: bytes, at: int, end: int, read: _Read) -> None:
             read.printed += data[part.start : part.end]
 
 
+def _take_stats(data: bytes, at: int, end: int, read: _Read) -> None:
+    read.stats.take(data, at, end)
+
+
+def _take_machine(data: bytes, at: int, end: int, read: _Read) -> None:
+    read.stats.take_machine(data, at, end)
+
+
 _TAKERS = {
     HISTORY: _take_history,
     OUTPUT: _take_output,
     RAW_OUTPUT: _take_output,
     CONFIG: _take_config,
+    STATS: _take_stats,
     METRIC: _take_metric,
     RUN: _take_run,
     EXIT: _take_exit,
+    MACHINE: _take_machine,
 }
 
 

@@ -49,6 +49,20 @@ def run(name: str, config: Mapping[str, object]) -> bytes:
     return packed(17, packed(4, settings) + packed(8, name.encode()))
 
 
+def stats(seconds: float, cells: Mapping[str, object]) -> bytes:
+    """System metrics of one moment."""
+    moment = b"\x08" + varint(int(seconds)) + b"\x10" + varint(round(seconds % 1 * 1e9))
+    items = (
+        packed(3, packed(1, name.encode()) + packed(16, json.dumps(value).encode()))
+        for name, value in cells.items()
+    )
+    return packed(7, packed(2, moment) + b"".join(items))
+
+
+def machine(gpu: str) -> bytes:
+    return packed(26, packed(18, gpu.encode()))
+
+
 def ending(code: int) -> bytes:
     return packed(18, (b"\x08" + varint(code)) if code else b"")
 

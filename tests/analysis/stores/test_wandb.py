@@ -10,12 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputel.analysis import stores
+from gputel.analysis.catalogue import facts
+from gputel.analysis.document import FactList
+from gputel.analysis.documents.report import report_document
 from gputel.analysis.logs.log import Log
+from gputel.analysis.report import make_report
+from gputel.analysis.runs import read_run
 from gputel.analysis.stores import wandb
 from gputel.analysis.stores.assemble import make_log
 from gputel.analysis.stores.wandb_log import RecordReader
 from tests.analysis.stores.compose_events import packed, varint
-from tests.analysis.stores.compose_wandb import ending, framed, history, item, metric, output, run, summary
+from tests.analysis.stores.compose_wandb import (
+    ending,
+    framed,
+    history,
+    item,
+    machine,
+    metric,
+    output,
+    run,
+    stats,
+    summary,
+)
 
 
 def read(folder: Path, data: bytes) -> Log:
@@ -122,6 +138,59 @@ def test_console_output_beside_the_file_is_taken_where_the_file_has_none(tmp_pat
 def test_history_counts_before_the_console_output(tmp_path: Path) -> None:
     log = read(tmp_path, framed([*map(output, PRINTED), *rows(2)]))
     assert log.records["loss"].to_list() == [8, 4]
+
+
+def system(seconds: float, **cells: object) -> bytes:
+    """System metrics of two GPUs, the second of which draws 100 W more."""
+    powers = {f"gpu.{gpu}.powerWatts": 500.0 + 100 * gpu for gpu in range(2)}
+    return stats(1.7e9 + seconds, {**powers, "cpu": 3.5, "gpu.0.memoryAllocatedBytes": 2**30, **cells})
+
+
+def test_system_metrics_are_readings_of_the_gpus(tmp_path: Path) -> None:
+    records = [machine("NVIDIA H100 80GB HBM3"), *rows(3), system(15), system(0, **{"gpu.1.temp": "NaN"})]
+    table = read(tmp_path, framed(records)).telemetry
+    assert table
+    assert table.names == ("NVIDIA H100 80GB HBM3",)
+    assert table.rows["time"].dt.epoch("s").to_list() == [1_700_000_000] * 2 + [1_700_000_015] * 2
+    assert (
+        table.rows.select("gpu", "power_w", "mem_used_mib").rows()
+        == [
+            ("0", 500.0, 1024.0),
+            ("1", 600.0, None),
+        ]
+        * 2
+    )
+
+
+@pytest.mark.parametrize("apart", [1, 30])
+def test_power_of_a_past_run_is_reported_and_for_no_step_that_is_shorter_than_its_readings_are_apart(
+    tmp_path: Path, apart: int
+) -> None:
+    calls = [
+        (seconds, history({"train/loss": 1.0, "_timestamp": 1.7e9 + seconds}, seconds))
+        for seconds in range(0, 301, apart)
+    ]
+    readings = [(seconds, system(seconds)) for seconds in range(0, 301, 15)]
+    ordered = [record for _, record in sorted([*calls, *readings], key=lambda pair: pair[0])]
+    path = tmp_path / "run-abc.wandb"
+    path.write_bytes(framed([run("d16", {}), *ordered, ending(0)]))
+    report = make_report(read_run(path))
+    assert report.gpus["power_mean_w"].to_list() == pytest.approx([500, 600])
+    assert report.totals["energy_j"].sum() == pytest.approx(300 * 1100, rel=0.01)
+    assert report.steps["energy_j"].drop_nulls().is_empty() == (apart < 15)
+    lists = [item for item in report_document(report).sections[0].items if isinstance(item, FactList)]
+    assert {"of each GPU every 15 s"} == {
+        known["readings"] for each in lists if "readings" in (known := each.known())
+    }
+    row = facts.computed(path)
+    assert row
+    assert (row.facts["energy_j"], row.facts["power_max_w"]) == (pytest.approx(300 * 1100), 600)
+    assert (row.facts["gpus"], row.facts["mem_max_mib"], row.facts["cost"]) == (2, 1024, None)
+
+
+@pytest.mark.parametrize("cells", [{}, {"gpu.0.powerWatts": "much"}, {"gpu.0.unheard": 1}, {"cpu": 1.0}])
+def test_system_metrics_without_a_reading_of_a_gpu_are_none(tmp_path: Path, cells: dict[str, object]) -> None:
+    assert read(tmp_path, framed([*rows(2), stats(1.7e9, cells)])).telemetry is None
 
 
 def test_damaged_record_costs_itself(tmp_path: Path) -> None:
