@@ -44,6 +44,18 @@ def test_every_file_that_the_page_names_exists() -> None:
     assert [name for name in named if "NAME" not in name and not (ROOT / name).is_file()] == []
 
 
+def test_table_that_a_recipe_names_is_defined_in_a_file_of_that_step() -> None:
+    steps = re.findall(r"^\d+\. (.*(?:\n   .*)*)", PAGE, re.MULTILINE)
+    named = [(table, step) for step in steps for table in re.findall(r"`([A-Z]{4,})`", step)]
+    assert len(named) > 5
+    assert [table for table, step in named if not _is_defined(table, FILE.findall(step))] == []
+
+
+def _is_defined(table: str, files: list[str]) -> bool:
+    texts = [(ROOT / name).read_text() for name in files if "NAME" not in name]
+    return any(re.search(rf"^{table}\b.* = ", text, re.MULTILINE) for text in texts)
+
+
 def test_every_rule_that_the_code_cites_is_numbered_on_the_page_of_parse() -> None:
     rules = set(re.findall(r"^(\d+)\. ", (ROOT / "docs" / "parse.md").read_text(), re.MULTILINE))
     cited = {

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gputel.telemetry.machine import Answer, CounterState, Gpu, GpuUsers, Prepared, Report, Values
-from gputel.telemetry.readings import Reading, ReadingRate
+from gputel.telemetry.readings import READINGS, Reading, ReadingRate
 from gputel.telemetry.sampling import plan
 from tests.telemetry.conftest import SteppedClock
 
@@ -79,7 +79,7 @@ def test_cheap_readings_are_fast_and_what_hardly_changes_is_slow() -> None:
     tiers = planned({})
     assert {"power_w", "temp_c", "pcie_rx_mib_s"} <= tiers["fast"]
     assert tiers["gpm"] == {"sm_active", "tensor_active", "dram_active"}
-    assert tiers["slow"] == {"fan", "ecc", "remapped_rows"}
+    assert tiers["slow"] == {reading.name for reading in READINGS if reading.pace is ReadingRate.SLOW}
 
 
 def test_call_of_a_millisecond_goes_to_33_hz_one_of_ten_to_1_hz_and_a_slower_one_is_dropped() -> None:
