@@ -119,7 +119,7 @@ class DiskFull:
 
 @dataclass
 class OverBudget:
-    """The projected duration or cost exceeds its limit; a limit of None is not checked."""
+    """The duration or cost exceeds its limit, the projected one if the end is foreseen. None is no limit."""
 
     hours: float | None = None
     dollars: float | None = None
@@ -129,18 +129,19 @@ class OverBudget:
     def see(self, moment: Moment) -> Iterator[Finding]:
         if not isinstance(moment, ClockTick):
             return
+        projected = "projected " if moment.foresees_end else ""
         if self.hours is not None and moment.hours is not None:
             needed, allowed = (text.duration(3600 * hours) for hours in (moment.hours, self.hours))
             over = self._is_over("hours", moment.hours, self.hours)
-            yield Finding("hours", over, f"projected duration {needed}, limit {allowed}")
+            yield Finding("hours", over, f"{projected}duration {needed}, limit {allowed}")
         if self.dollars is not None and moment.dollars is not None:
             cost, budget = text.money(moment.dollars), text.money(self.dollars)
             over = self._is_over("dollars", moment.dollars, self.dollars)
-            yield Finding("dollars", over, f"projected cost {cost}, budget {budget}")
+            yield Finding("dollars", over, f"{projected}cost {cost}, budget {budget}")
 
-    def _is_over(self, name: str, projected: float, limit: float) -> bool:
+    def _is_over(self, name: str, value: float, limit: float) -> bool:
         within = limit * (1 - BUDGET_MARGIN if self._wrong.get(name) else 1)
-        self._wrong[name] = projected > within
+        self._wrong[name] = value > within
         return self._wrong[name]
 
 
@@ -222,7 +223,7 @@ class _Pace:
         now = self._last.median()
         change = now / self._usual - 1
         way = "below" if change < 0 else "above"
-        return f"is {now:,.5g}, {abs(change):.0%} {way} this run's baseline {self._usual:,.5g}"
+        return f"is {text.count(now)}, {abs(change):.0%} {way} this run's baseline {text.count(self._usual)}"
 
 
 class Below:
@@ -243,8 +244,9 @@ class Below:
         if self._window.full:
             now = self._window.median()
             self._wrong = now < self._floor * (1 + MARGIN if self._wrong else 1)
-            text = f"{self._metric} is {now:.4g}, {'below' if self._wrong else 'above'} {self._floor:g}"
-            yield Finding(self._metric, self._wrong, text, moment.step)
+            way = "below" if self._wrong else "above"
+            words = f"{self._metric} is {text.count(now)}, {way} {text.count(self._floor)}"
+            yield Finding(self._metric, self._wrong, words, moment.step)
 
 
 @dataclass

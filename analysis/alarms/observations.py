@@ -67,8 +67,9 @@ class ClockTick:
     at_s: float
     started_s: float | None = None
     world_size: int | None = None
-    hours: float | None = None  # projected duration of the whole run
-    dollars: float | None = None  # its projected cost
+    hours: float | None = None  # duration of the whole run, or so far
+    dollars: float | None = None  # its cost
+    foresees_end: bool = False  # whether both are projections
     disk_free_share: float | None = None
     disk_free_gib: float | None = None
     is_awaited: bool = True  # whether silence means that something is wrong

@@ -161,6 +161,7 @@ class RunAlarms:
             world_size=int(size) if isinstance(size, float | int) else None,
             hours=hours,
             dollars=(view.cost.at_end or view.cost.spent) if view.cost else None,
+            foresees_end=bool(view.eta_s),
             is_awaited=self._run.is_awaited and view.status in ("running", "unknown"),
             usual_s=view.seconds_a_record,
             hint=NO_STACKS if self._run.state.is_recorded and not self._run.state.looks_inside else "",

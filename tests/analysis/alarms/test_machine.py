@@ -97,13 +97,27 @@ def test_full_disk_is_an_alarm() -> None:
 
 
 def test_budget_is_judged_only_if_one_was_set() -> None:
-    moment = ClockTick(0.0, 0.0, hours=40.0, dollars=1200.0)
+    moment = ClockTick(0.0, 0.0, hours=40.0, dollars=1200.0, foresees_end=True)
     assert alarms_of([moment]) == []
     watch = RuleEngine(rules.load(settings={"budget": {"hours": 31, "dollars": 1000}}))
     assert [alarm.text for alarm in watch.see(moment)] == [
         "projected duration 1 d 16 h, limit 1 d 07 h",
         "projected cost $1,200, budget $1,000",
     ]
+
+
+def test_budget_of_a_run_without_a_foreseen_end_names_what_was_spent() -> None:
+    watch = RuleEngine(rules.load(settings={"budget": {"dollars": 50}}))
+    (alarm,) = watch.see(ClockTick(0.0, 0.0, hours=4.25, dollars=85.0))
+    assert alarm.text == "cost $85.00, budget $50.00"
+
+
+def test_slower_throughput_is_written_in_full() -> None:
+    moments = records([524_288.0] * 60 + [349_525.0] * 60, "tok_per_sec")
+    (alarm,) = (
+        alarm for watch in [RuleEngine(rules.load())] for moment in moments for alarm in watch.see(moment)
+    )
+    assert alarm.text == "tok_per_sec is 349,525, 33% below this run's baseline 524,288"
 
 
 def test_throughput_that_wavers_is_slower_once() -> None:
