@@ -118,9 +118,11 @@ def _far_from_vocabulary(log: ParsedRows) -> Iterator[Doubt]:
     size = log.config.get("vocab_size")
     if not isinstance(size, float | int) or size < 2 or "loss" not in log.records.columns:
         return
-    rows = log.records.select("step", "loss", "line").filter(
+    rows = log.records.select("step", "loss", "line", *_epochs(log)).filter(
         pl.col("loss").is_finite() & pl.col("step").is_not_null()
     )
+    if _epochs(log) and (rows["epoch"] == rows["step"]).all():
+        return  # the mean of an epoch, in which the model was trained
     if not rows.height or rows["step"][0] > 1 or log.continues or log.events["kind"].is_in(["resume"]).any():
         return
     loss, expected = rows["loss"][0], math.log(size)

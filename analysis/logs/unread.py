@@ -47,7 +47,7 @@ class UnreadLosses:
             return
         self._looked += len(region)
         for begin, line in _speaking(region):
-            if _REPEATS.search(line):
+            if _REPEATS.search(_english(line)):
                 continue
             for found in _LOSS.finditer(line):
                 self._names[found["name"]] += 1
@@ -77,6 +77,14 @@ class UnreadLosses:
             return None
         (name, count), *_ = self._names.most_common(1)
         return name.decode(errors="replace"), count, self._first[name]
+
+
+def _english(line: bytes) -> bytes:
+    if line.isascii():
+        return line
+    from gputel.analysis.logs.infer.languages import english
+
+    return english(line)
 
 
 def _speaking(region: bytes) -> Iterator[tuple[int, bytes]]:

@@ -62,8 +62,8 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
     """
     lines = data.split(b"\n", MOST_LINES)[:MOST_LINES]
     bare = shapes.strip_prefixes(lines)
-    candidates = [c for shape in _frequent(line_shapes(lines, bare)) if (c := make_candidate(shape, bare))]
-    candidates = loops.without_evaluations(candidates, bare)
+    every = [c for shape in _frequent(line_shapes(lines, bare)) if (c := make_candidate(shape, bare))]
+    candidates = loops.without_evaluations(every, bare)
     candidates = trades.without_others(without_settings(candidates, bare), bare)
     main = _main(candidates, lines)
     if records and not (main and _stands_beside(main, records)):
@@ -73,7 +73,7 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
         chosen = _chosen(candidates, main, lines) if main else []
     if main is None:
         return None
-    return _inferred(candidates, chosen, main, title, loops.announcements(main, bare))
+    return _inferred(every, chosen, main, title, loops.announcements(main, bare))
 
 
 def _inferred(

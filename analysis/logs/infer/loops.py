@@ -16,6 +16,7 @@ from gputel.analysis.logs.drafts import TOTALS
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.languages import english
 from gputel.analysis.logs.infer.line_tables import LineTable
+from gputel.analysis.logs.infer.places import Named
 from gputel.analysis.logs.infer.slots import integers
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -23,6 +24,7 @@ _ABOVE = 4  # lines between the announcement and the first line of the loop
 _ANNOUNCES = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
 _FIGURE = lazy_regex(rb"[=:] *\d|\d\.\d")  # an evaluation that gives one is over
 _SIZE = lazy_regex(rb"(?i)(?:samples?|images?|examples?|batches|sentences|size)\s*[=:]\s*\d+(?![\d.])")
+_AVERAGE = lazy_regex(r"(?i)[ _](?:avg|mean|average)$|^(?:avg|mean|average)[ _]")
 _LONGEST = 200
 _LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
 
@@ -42,7 +44,8 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
     announced = [c for c in counting if "epoch" not in c.columns and _is_announced(c, lines)]
     totals = {total(c) for c in counting if c not in announced}
     loops = [c for c in announced if totals - {total(c)} or (totals and total(c) is None)]
-    loops += [c for c in candidates if c.role == "eval" and _is_running(c, candidates, lines)]
+    evals = [c for c in candidates if c.role == "eval"]
+    loops += [c for c in evals if _is_running(c, candidates, lines) or any(_is_mean(e, c) for e in evals)]
     return [c for c in candidates if c not in loops]
 
 
@@ -74,6 +77,21 @@ def _is_running(candidate: Candidate, candidates: Sequence[Candidate], lines: Se
     if not ends or not begins or not all(rises) or len(rises) + len(begins) != len(counts):
         return False
     return all(_announcement(lines, candidate.shape.lines[row]) is not None for row in begins)
+
+
+def _is_mean(line: Candidate, running: Candidate) -> bool:
+    """Whether it gives, for a whole epoch, the averages of what the other gives for its batches."""
+    if not running.is_fine or line.is_fine or "epoch" not in set(running.columns).intersection(line.columns):
+        return False
+    averages = [cell for cell in line.metrics if _AVERAGE.search(cell.source)]
+    measures = {_last_word(cell) for cell in averages}
+    shared = sum(_last_word(cell) in measures for cell in running.metrics)
+    return 1 < shared >= len(running.metrics) / 2 and line.shape.count <= running.shape.count
+
+
+def _last_word(cell: Named) -> str:
+    """`loss` of `val loss_avg` and of `avg loss`."""
+    return _AVERAGE.sub("", cell.source).rpartition(" ")[2]
 
 
 def announcements(main: Candidate, lines: Sequence[bytes]) -> list[LineTable]:

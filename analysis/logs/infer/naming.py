@@ -41,7 +41,8 @@ _SHORT_SETS = {"v_": "val_", "t_": "train_"}
 SHORT = 5
 SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
 _INITIAL = re.compile(r"(?i)^initial_")
-_ENDS = re.compile(r"_loss$")
+_ENDS = re.compile(r"(?i)_loss$")
+_MEANS = re.compile(r"(?i)_loss_(?:avg|mean)$")
 _GLUED = re.compile(  # `learningRate`, `validloss`
     r"(?<=[a-z])(?=[A-Z][a-z])"
     r"|(?i:(?:(?<=^train)|(?<=^val)|(?<=^valid)|(?<=^test)|(?<=^eval)|(?<=^dev))(?=(?:loss|acc|accuracy|ppl|err|error)$))"
@@ -87,11 +88,9 @@ def _held_out(cells: list[Named]) -> list[Named]:
 
     One before the training, `Initial validation loss`, is one of them.
     """
-    losses = [
-        cell
-        for cell in cells
-        if cell.column and is_evaluation(_INITIAL.sub("", cell.column)) and _ENDS.search(cell.column)
-    ]
+    evaluated = [cell for cell in cells if cell.column and is_evaluation(_INITIAL.sub("", cell.column))]
+    losses = [cell for cell in evaluated if _ENDS.search(cell.column or "")]
+    losses = losses or [cell for cell in evaluated if _MEANS.search(cell.column or "")]
     if len(losses) != 1:
         return cells
     return [replace(cell, column="val_loss") if cell in losses else cell for cell in cells]
@@ -290,7 +289,9 @@ def _loss(cells: list[Named], shape: LineShape) -> list[Named]:
     plain = _with_rate(cells, [_plain(word, alone=len(cells) == 1) for word in normal])
     trained = next((word for word in LOSSES if word in plain), None)
     parts = {word.removesuffix("_loss") for word in plain if PARTS.search(word) and not is_evaluation(word)}
-    if trained is None or (trained == "total" and not parts) or (len(parts) > 1 and PARTS.search(trained)):
+    if trained is None or (len(parts) > 1 and PARTS.search(trained)):
+        return cells
+    if trained == "total" and not parts and not _is_in_epoch(cells):
         return cells
     means = [is_mean for word, is_mean in zip(plain, map(_is_mean, normal), strict=True) if word == trained]
     renamed = [
@@ -303,9 +304,16 @@ def _loss(cells: list[Named], shape: LineShape) -> list[Named]:
     return _once_named(cells, renamed)
 
 
+def _is_in_epoch(cells: Sequence[Named]) -> bool:
+    """Whether they are an epoch, an index in it and a single measure: `[epoch: 4/200, iter: 75/448] total: 1.4`."""
+    columns = {cell.column for cell in cells}
+    measures = [cell for cell in cells if cell.column and not is_place(cell)]
+    return "epoch" in columns and not columns.isdisjoint(PLACES.keys() - {"epoch"}) and len(measures) == 1
+
+
 def _normal(cell: Named) -> str:
-    """The name by which a measure may be the loss; empty for a percentage and for a place."""
-    if cell.slot.unit == "%" or is_place(cell) or cell.column is None:
+    """The name by which a measure may be the loss; empty for a percentage, for a time and for a place."""
+    if cell.slot.unit == "%" or _LASTS.fullmatch(cell.slot.unit or "") or is_place(cell) or not cell.column:
         return ""
     return _underscored(cell.source)
 

@@ -159,7 +159,7 @@ def _as_places(cell: Named, total: Named, place: str, whole: str, *, guessed: bo
 
 def _counts_unnamed(cell: Named, shape: LineShape) -> bool:
     """Whether the line begins like `Process 100/3161`, and the value counts; `Correct 81/100` does not."""
-    unknown = cell.column == legal(cell.source) and not MEASURE.search(cell.source)
+    unknown = cell.column == legal(cell.source) and not (is_place(cell) or MEASURE.search(cell.source))
     return cell.at == 0 and unknown and len(shape.rows) > 2 and counter(shape, [cell.slot]) is not None
 
 

@@ -127,3 +127,12 @@ def test_steps_with_two_validation_losses_are_doubtful_and_one_loss_in_fewer_dig
         "two-losses"
     ]
     assert kinds(read("".join((record + rounded).format(i, 9 / i) for i in range(1, 30)))) == []
+
+
+def test_first_epoch_far_from_the_vocabulary_is_not_doubtful(read: Read) -> None:
+    """It is a mean over an epoch, in which the model was trained."""
+    losses = [(n, 4.1 - n / 10) for n in range(1, 9)]
+    epochs = "".join(f"Epoch {n}/8 - Train Loss: {loss:.4f}\n" for n, loss in losses)
+    assert kinds(read(f"Vocab size: 65001\n{epochs}")) == []
+    batches = "".join(f"step {n}/8 - Train Loss: {loss:.4f}\n" for n, loss in losses)
+    assert kinds(read(f"Vocab size: 65001\n{batches}")) == ["first-loss"]

@@ -74,3 +74,16 @@ def test_running_figures_of_an_evaluation_are_left_out() -> None:
 def test_evaluations_that_nothing_sums_up_stay() -> None:
     made, rows = found(*(line for _ in range(3) for line in ("Start validation", *RUNNING)))
     assert loops.without_evaluations(made, rows) == made
+
+
+@pytest.mark.parametrize(
+    ("mean", "left"), [("loss_avg: 3.{e} top1_avg: 0.1{e}", 1), ("other: 3.{e} more: 0.1{e}", 2)]
+)
+def test_batches_of_an_evaluation_are_left_out_where_a_line_gives_their_mean(mean: str, left: int) -> None:
+    epochs = [
+        f"epoch:[ {e}/9 ] val step:0 loss: 3.2{e} top1: 0.12\nEND epoch:{e} val {mean}\n".format(e=e)
+        for e in range(1, 8)
+    ]
+    made, rows = found(*"".join(epochs).splitlines())
+    assert sum(line.role == "eval" for line in loops.without_evaluations(made, rows)) <= left
+    assert len(loops.without_evaluations(made, rows)) == len(made) - (left == 1)

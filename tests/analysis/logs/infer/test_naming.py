@@ -78,3 +78,25 @@ def test_objective_that_is_a_likelihood_is_no_loss(values: tuple[str, ...], name
         for at, value in enumerate(values)
     ]
     assert name in columns(*lines)
+
+
+def test_validation_loss_of_any_words_and_capitals_is_the_validation_loss() -> None:
+    assert columns("Epoch [0]/[9] \t Validation Phase Loss: 0.0597")[-1] == "val_loss"
+    assert columns("END epoch:1   val loss_avg: 3.62 top1_avg: 0.14")[1] == "val_loss"
+
+
+def test_cost_with_a_unit_of_time_is_no_loss() -> None:
+    line = "END epoch:1   val loss_avg: 3.62 avg_batch_cost: 0.03663 sec, avg_reader_cost: 0.00000 sec"
+    assert "loss" not in columns(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("[epoch: {e}/200, iter: {i}5/448] total: 1.4{i}", "loss"),
+        ("[epoch: {e}/200, iter: {i}5/448] total: 1.4{i} seen: 0.1{i}", "total_"),
+        ("epoch: {e} total: 1.4{i}", "total_"),
+    ],
+)
+def test_total_is_the_loss_where_it_is_all_that_a_batch_gives(line: str, name: str) -> None:
+    assert name in columns(*(line.format(e=e, i=i) for e in (1, 2, 3) for i in (1, 2, 3)))

@@ -79,3 +79,12 @@ def test_fraction_of_an_epoch_stands_for_the_whole_one_beside_it() -> None:
 def test_fraction_of_an_epoch_that_stays_the_same_is_no_place() -> None:
     lines = [f"epoch {i} | loss {9 / (i + 1):.3f} | 1.5 epochs" for i in range(8)]
     assert columns(*lines) == ["epoch", "loss", None]
+
+
+def test_batch_with_its_total_in_front_of_the_epoch_is_an_index_in_it() -> None:
+    lines = [
+        f"[batch {i}0/40, epoch {e}/3]: loss_total: {9 / (i + e):.3f}"
+        for e in (1, 2, 3)
+        for i in (1, 2, 3, 4)
+    ]
+    assert columns(*lines) == ["index", "length", "epoch", "epochs", "loss"]
