@@ -92,6 +92,7 @@ class Terminal(App[int]):
     CSS = "Screen { background: ansi_default; color: ansi_default; overflow: hidden; }"
     BINDINGS = [  # noqa: RUF012 - textual's own way
         Binding("q,ctrl+c,ctrl+q", "quit", "quit", priority=True),
+        Binding("question_mark", "help", "help", key_display="?"),
         Binding("tab,right,down", "choose(1)", "next run", priority=True),  # not the next widget
         Binding("shift+tab,left,up", "choose(-1)", priority=True),
         Binding("v", "mode", "view"),
@@ -100,7 +101,6 @@ class Terminal(App[int]):
         Binding("z", "zoom", "zoom"),
         Binding("l", "log", "log scale"),
         Binding("e", "events", "events"),
-        Binding("question_mark", "help", "help", key_display="?"),
         Binding("ctrl+z", "suspend_process"),
     ]
 

@@ -105,7 +105,7 @@ def test_keys_without_effect_are_not_shown() -> None:
         feed.queue.put(snapshot_of(RunSnapshot(d16_view())))
         await until(pilot, lambda: "step 250" in on_screen(terminal))
         last = on_screen(terminal).splitlines()[-1]
-        assert last.rstrip() == " q  quit   m  metric   z  zoom   l  log scale   e  events   ?  help"
+        assert last.rstrip() == " q  quit   ?  help   m  metric   z  zoom   l  log scale   e  events"
 
     use_terminal(use)
 
