@@ -50,13 +50,15 @@ function heightTool(chart) {
 // Asks from where to where the plot reaches, and which others reach as far: `2.5, 3.5, validation`. Nothing typed leaves
 // it to the curves.
 function askHeight(chart) {
-  const { low, high } = chart.frame.ys, now = [low, high].map((value) => Number(value.toPrecision(4))).join(", ");
-  const typed = prompt("y from, to, and parts of the titles of other plots that reach as far; nothing: as the curves need", now);
-  if (typed === null) return;
-  const [from, to, ...titles] = typed.split(","), range = rangeOf(`${from},${to}`), fits = titles.map((title) => fitting(title.trim()));
-  const meant = charts.filter((other) => other === chart || (other.panel.kind === "curves" && fits.some((fit) => fit(titleOf(other)))));
-  if (range || !typed.trim()) for (const other of meant) other.yZoom = range;
-  redraw();
+  const { low, high } = chart.frame.ys, value = [low, high].map((end) => Number(end.toPrecision(4))).join(", ");
+  const field = Object.assign(element("input", "search"), { value, ariaLabel: "from, to, other plots" });
+  field.addEventListener("change", () => {
+    const [from, to, ...titles] = field.value.split(","), range = rangeOf(`${from},${to}`), fits = titles.map((title) => fitting(title.trim()));
+    const meant = charts.filter((other) => other === chart || (other.panel.kind === "curves" && fits.some((fit) => fit(titleOf(other)))));
+    if (range || !field.value.trim()) for (const other of meant) other.yZoom = range;
+    redraw();
+  });
+  showList("Range of y", [["from, to, other plots", field], ["2.5, 3.5", "this plot"], ["2.5, 3.5, validation", "and plots with that in their title"], ["nothing", "as the curves need"]]);
 }
 
 // What can be taken away, behind one chip.

@@ -11,6 +11,7 @@ import pytest
 from gputel.analysis.document import Curves, Document, PlotAxis, Section, Series
 from gputel.analysis.render import html
 from tests.browser import Browser, Tab
+from tests.browser.axe import violations
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.long]
 
@@ -47,14 +48,13 @@ def press(tab: Tab, within: str, name: str) -> None:
     """By keyboard: the chip has the focus, and Enter is pressed."""
     chips = f"[...document.querySelectorAll('{within} button')]"
     tab.evaluate(f"{chips}.find(own => own.textContent === {json.dumps(name)}).focus()")
+    key(tab, "Enter", 13, "\r")
+
+
+def key(tab: Tab, name: str, code: int, text: str = "") -> None:
     for kind in ("keyDown", "keyUp"):
         tab.call(
-            "Input.dispatchKeyEvent",
-            type=kind,
-            key="Enter",
-            code="Enter",
-            windowsVirtualKeyCode=13,
-            text="\r",
+            "Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code, text=text
         )
 
 
@@ -110,16 +110,19 @@ def test_run_is_drawn_in_the_color_that_was_chosen(chromium: Browser, tmp_path: 
 
 def test_range_is_typed_for_other_plots_too(chromium: Browser, tmp_path: Path) -> None:
     tab = opened(chromium, tmp_path)
-    tab.evaluate("window.prompt = () => '3, 6, val'")
-    press(tab, "#loss", "y range")
-    ranges = "charts.map(chart => chart.yZoom)"
-    assert tab.evaluate(ranges) == [[3, 6], [3, 6], None]
-    tab.evaluate("window.prompt = () => '6, 3'")
-    press(tab, "#loss", "y range")
-    assert tab.evaluate(ranges) == [[3, 6], [3, 6], None]
-    tab.evaluate("window.prompt = () => ''")
-    press(tab, "#loss", "y range")
-    assert tab.evaluate(ranges) == [None, [3, 6], None]
+    field, ranges = "document.querySelector('dialog input')", "charts.map(chart => chart.yZoom)"
+    for typed, outcome in (
+        ("3, 6, val", [[3, 6], [3, 6], None]),
+        ("6, 3", [[3, 6], [3, 6], None]),
+        ("", [None, [3, 6], None]),
+    ):
+        press(tab, "#loss", "y range")
+        tab.evaluate(f"{field}.select()")
+        key(tab, "Backspace", 8)
+        tab.call("Input.insertText", text=typed)
+        key(tab, "Enter", 13, "\r")
+        press(tab, "dialog", "close")
+        assert tab.evaluate(ranges) == outcome
 
 
 def test_address_brings_the_arranged_page_back(chromium: Browser, tmp_path: Path) -> None:
@@ -167,3 +170,13 @@ def test_names_stand_beside_lines_that_end_early(chromium: Browser, tmp_path: Pa
     )
     end, width = tab.evaluate("[charts[0].frame.xs.at(50), pen.measureText('run8').width]")
     assert tab.evaluate(drawn) == pytest.approx([end + 5 + width] * 2, abs=0.1)
+
+
+@pytest.mark.parametrize("dialog", ["colors", "y range", None])
+def test_arranged_page_is_accessible(dialog: str | None, chromium: Browser, tmp_path: Path) -> None:
+    tab = opened(chromium, tmp_path)
+    press(tab, "#mfu", "pin")
+    press(tab, "#controls", "y against x")
+    if dialog:
+        press(tab, "body", dialog)
+    assert violations(tab) == []
