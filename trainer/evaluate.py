@@ -6,7 +6,9 @@ weights in each of them. What they measure is summed by the caller, and read fro
 
 import math
 import pickle
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,12 @@ def text_from(place: Path, prompt: str, *, tokens: int, temperature: float, seed
     return sampled(model, tokenizer, prompt, tokens, seq, device, temperature=temperature, seed=seed)
 
 
+def eager() -> AbstractContextManager[Any]:
+    """Without the compiler, which would make the model anew for every length; importing it takes a second, and is
+    left out where nothing was compiled."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+
+
 @torch.no_grad()
 def sampled(
     model: Callable[[Tensor], Tensor],
@@ -102,11 +110,10 @@ def sampled(
     temperature: float = 0.8,
     seed: int = 0,
 ) -> str:
-    """The same seed writes the same text. Run by all ranks alike where the model is sharded; eager, for a compiled
-    one would be made anew by length."""
+    """The same seed writes the same text. Run by all ranks alike where the model is sharded."""
     dice = torch.Generator().manual_seed(seed)
     ids = [int(i) for i in tokenizer.encode([prompt])[0]] or list(tokenizer.separator) or [0]
-    with torch.compiler.set_stance("force_eager"):
+    with eager():
         for _ in range(tokens):
             logits = model(torch.tensor([ids[-seq:]], device=device))[0, : tokenizer.vocab].float().cpu()
             best = torch.topk(logits, min(TOP_K if temperature else 1, len(logits)))

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gputel.trainer.evaluate import Losses
+from gputel.trainer.evaluate import Losses, eager
 from gputel.trainer.ranks import World
 from gputel.trainer.say import TrainerError
 from gputel.trainer.tokenizer import Tokenizer
@@ -63,9 +63,9 @@ def right(
     asked: Sequence[MultipleChoice], seq: int, at_once: int, losses: Losses, where: World
 ) -> list[float]:
     """How many questions of this rank have the right ending as the likeliest per token. Batches of `at_once` tokens
-    go round the ranks. Eager: a compiled model would be made anew for every width."""
+    go round the ranks."""
     batches, count = _batches(asked, seq, at_once), torch.zeros((), device=where.device)
-    with torch.compiler.set_stance("force_eager"):
+    with eager():
         for first in range(0, len(batches), where.size):
             mine = first + where.rank
             batch = batches[min(mine, len(batches) - 1)]

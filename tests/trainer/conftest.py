@@ -123,15 +123,22 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.fixture(scope="session")
+def text(cache: Path) -> str:
+    """A corpus of one small file: the standard library's thousand would be most of the time of a short run."""
+    (cache / "text.txt").write_text("".join(f"line {i} is {i * 7919 % 1000}\n" for i in range(5000)))
+    return str(cache / "text.txt")
+
+
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Run:
-    """Train in this process; `out` is the folder `run` of the test."""
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path, text: str) -> Run:
+    """Train in this process, on a small text unless `data` says otherwise; `out` is the test's folder `run`."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.chdir(tmp_path)
     torch.set_num_threads(1)
 
-    def train(*options: str, code: int = 0, out: str | None = "run") -> Result:
-        where = ["--out", out] if out else []
+    def train(*options: str, code: int = 0, out: str | None = "run", data: str | None = text) -> Result:
+        where = [*(("--out", out) if out else ()), *(("--data", data) if data else ())]
         result = CliRunner().invoke(main, [*TINY, "--device-batch-size", "2", *where, *options])
         unexpected = result.exception and not isinstance(result.exception, SystemExit)
         assert not unexpected, result.output

@@ -17,9 +17,8 @@ def hellaswag(path: Path, lines: int = 6) -> Path:
 
 def test_multiple_choice_and_text_are_part_of_an_evaluation(run: Run, tmp_path: Path) -> None:
     questions = hellaswag(tmp_path / "q.jsonl")
-    result = run(
-        "--steps", "4", "--eval-every", "2", "--hellaswag", str(questions), "--sample-prompt", "def "
-    )
+    evaluations = ("--eval-every", "2", "--hellaswag", str(questions), "--sample-prompt", "def ")
+    result = run("--steps", "4", *evaluations, "--sample-tokens", "4")
     assert len(re.findall(r"^Step 0000\d \| hellaswag_acc: [01]\.\d{6}$", result.stdout, re.M)) == 3
     assert result.stdout.count("sample at step ") == 3
     for label in ("Validation loss", "Validation bpb"):

@@ -27,6 +27,7 @@ def surroundings(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
 
 
+@pytest.mark.long
 def test_kubernetes_pod_records_its_node_and_goes_on_when_it_starts_again(
     tmp_path: Path, surroundings: dict[str, str]
 ) -> None:

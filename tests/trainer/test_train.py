@@ -195,7 +195,18 @@ def test_options_are_those_that_the_documentation_names() -> None:
 
 
 def test_parser_of_this_project_reads_the_log_with_no_reject(run: Run, tmp_path: Path) -> None:
-    run("--steps", "20", "--eval-every", "10", "--save-every", "10", "--sample-prompt", "step 00001")
+    run(
+        "--steps",
+        "20",
+        "--eval-every",
+        "10",
+        "--save-every",
+        "10",
+        "--sample-prompt",
+        "step 00001",
+        "--sample-tokens",
+        "4",
+    )
     command = [sys.executable, "-m", "gputel", "parse", "run/log.txt", "--json"]
     parsed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["runs"][0]
     phase = parsed["phases"][0]
@@ -214,7 +225,7 @@ def test_parser_of_this_project_reads_the_log_with_no_reject(run: Run, tmp_path:
 def test_run_learns_more_than_how_often_bytes_occur(run: Run, tmp_path: Path) -> None:
     """The entropy of single bytes of the standard library is 3.245 nats, of bytes after bytes 2.422."""
     size = "--dim 128 --heads 1 --seq 128 --device-batch-size 4 --eval-tokens 16384"
-    run(*size.split(), "--steps", "100", "--eval-every", "100")
+    run(*size.split(), "--steps", "100", "--eval-every", "100", data=None)
     assert Left(tmp_path / "run").metrics("eval_end")[-1]["val_loss"] < 3.245
 
 
@@ -234,7 +245,17 @@ def test_slow_network_keeps_nvlink_and_overlap() -> None:
 
 def test_tensorboard_gets_curves_histograms_samples_and_hyperparameters(run: Run, tmp_path: Path) -> None:
     read = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    run("--steps", "4", "--eval-every", "2", "--tensorboard", "--sample-prompt", "def ")
+    run(
+        "--steps",
+        "4",
+        "--eval-every",
+        "2",
+        "--tensorboard",
+        "--sample-prompt",
+        "def ",
+        "--sample-tokens",
+        "4",
+    )
     board = read.EventAccumulator(str(tmp_path / "run" / "tensorboard"))
     board.Reload()
     tags = board.Tags()
