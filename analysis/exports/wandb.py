@@ -14,6 +14,8 @@ from typing import Any
 
 from gputel.analysis.exports.library import library
 from gputel.analysis.exports.series import ExportedRun
+from gputel.analysis.stores import find
+from gputel.telemetry.errors import GputelError
 
 AXES = {"step": "train/step", "second": "gpu/second"}
 OFF: dict[str, Any] = {
@@ -36,7 +38,7 @@ def write(run: ExportedRun, folder: Path) -> Path:
     wandb = library("wandb")
     name = f"gputel{run.key}"
     folder.mkdir(parents=True, exist_ok=True)
-    earlier = [path for path in (folder / "wandb").glob(f"offline-run-*-{name}") if not path.is_symlink()]
+    earlier = [path for path in (folder / "wandb").glob(f"offline-run-*-{name}*") if not path.is_symlink()]
     known = {option: value for option, value in OFF.items() if option in wandb.Settings.model_fields}
     started = wandb.init(
         mode="offline",
@@ -54,6 +56,9 @@ def write(run: ExportedRun, folder: Path) -> Path:
         started.log(row)
     written = Path(started.dir).parent
     started.finish(exit_code=run.exit_code or 0)
+    if not any(find.kind(path) == "wandb" for path in written.glob("*.wandb")):
+        fault = "W&B left a file without a record, as it may of two runs in one second"
+        raise GputelError(str(written), fault, "export it again")
     for path in earlier:
         if path.resolve() != written.resolve():
             shutil.rmtree(path)
