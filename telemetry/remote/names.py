@@ -25,9 +25,10 @@ TABLE = "|".join(("gpu", *TABLES))
 FOLDER = re.compile(r"[^\x00-\x1f\x7f/.][^\x00-\x1f\x7f/]{0,199}")
 """A folder above a run: nothing hidden, no way upwards."""
 WORD = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
+LINES = rf"(?:events|process/names|inside/{WORD})"
 KINDS: dict[Kind, str] = {
     "final": rf"(?:{TABLE})/{WORD}\.parquet|incidents/{WORD}/{WORD}",
-    "growing": rf"output\.(?:idx|log)|(?:{TABLE})/{WORD}\.gtb|(?:events|process/names|inside/{WORD})\.jsonl",
+    "growing": rf"output\.(?:idx|log)|(?:{TABLE})/{WORD}\.gtb|{LINES}\.jsonl|inside/{WORD}\.steps",
     "replaced": rf"{re.escape(run_folder.DESCRIPTION)}|facts\.json",
     "bundle": rf"{BUNDLES}/[0-9]{{8}}",
     "seal": re.escape(SEAL),

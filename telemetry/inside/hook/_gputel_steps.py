@@ -20,7 +20,7 @@ import os
 import struct
 import sys
 import threading
-from time import perf_counter_ns, time_ns
+from time import CLOCK_BOOTTIME, clock_gettime_ns, perf_counter_ns, time_ns
 from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class StepRecorder:
     def __init__(self, folder: str, place: Callable[[], dict[str, int | None]]) -> None:
         self._folder, self._place = folder, place
         self._file, self._identity = -1, (0, 0)
+        self._wall_at_boot = wall_at_boot(folder)
         self._compiles: Callable[[], bool] = bool
         self._has_gradients: Callable[[], bool] = bool
         self._forget(threading.main_thread().ident or NOT_ANY)
@@ -178,7 +179,7 @@ class StepRecorder:
         now = perf_counter_ns()
         self._optimizer_ns += now - self._stepping[1]
         self._optimizers += 1
-        self._stepping, self._ended = None, (now, time_ns())
+        self._stepping, self._ended = None, (now, self._wall())
 
     def _collect(self, phase: str, facts: dict[str, int]) -> None:
         """Time collections; those of the youngest objects are too short and too many."""
@@ -237,8 +238,12 @@ class StepRecorder:
         rank, world = (
             -1 if number is None else number for number in map(self._place().get, ("rank", "world"))
         )
-        if os.write(file, HEADER.pack(MAGIC, time_ns(), rank, world)) < HEADER.size:
+        if os.write(file, HEADER.pack(MAGIC, self._wall(), rank, world)) < HEADER.size:
             raise OSError("no space left in memory")
+
+    def _wall(self) -> int:
+        """The wall clock as the recorder has it, which stays as it was when the machine's is set."""
+        return self._wall_at_boot + clock_gettime_ns(CLOCK_BOOTTIME)
 
     def _is_ours(self) -> bool:
         """Whether it still is our file: a program may close all, and open another under the number."""
@@ -253,6 +258,15 @@ def in_place_of(function: Callable[..., Any], hook: Callable[..., Any]) -> Calla
     code = function.__code__
     hook.__code__ = hook.__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
     return functools.wraps(function)(hook)
+
+
+def wall_at_boot(folder: str) -> int:
+    """What the recorder says that the wall clock was when the boot clock was 0."""
+    try:
+        with open(os.path.join(folder, "clock")) as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return time_ns() - clock_gettime_ns(CLOCK_BOOTTIME)
 
 
 def start_ticks() -> int:

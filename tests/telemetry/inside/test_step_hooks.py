@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gputel.telemetry.clock import SECOND, wall_at_boot, wall_ns
 from gputel.telemetry.inside import environment as meeting_place
 from gputel.telemetry.inside import step_records, unseen
 from tests.telemetry.inside import small_torch
@@ -278,3 +279,12 @@ def test_fields_are_those_of_the_run_folders_page() -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "run-folder.md").read_text()
     for field in step_records.FIELDS:
         assert f"| `{field.name}` | {field.kind[-1]} | {field.about} |" in page
+
+
+def test_times_are_by_the_recorder_s_wall_clock(this_python: Path, meeting: Path, stub: Path) -> None:
+    """The recorder's clock stays as it was when the machine's is set: here by a day."""
+    clock = meeting / meeting_place.CLOCK
+    day_ns = 86_400 * SECOND
+    clock.write_text(f"{wall_at_boot() - day_ns}")
+    run(this_python, f"{BEGIN}train()", environment(meeting, stub, level="steps"), cwd=stub.parent)
+    assert all(abs(row["ns"] + day_ns - wall_ns()) < 3600 * SECOND for row in steps(meeting))

@@ -17,6 +17,7 @@ from gputel.telemetry.remote import names
         ("segments/2/output.log", "", "segments/2/", "output.log", "growing"),
         ("nodes/3/segments/2/fresh/00000007", "", "nodes/3/segments/2/", "fresh/00000007", "bundle"),
         ("d16/sealed.json", "d16", "", "sealed.json", "seal"),
+        ("inside/4242-99.steps", "", "", "inside/4242-99.steps", "growing"),
         ("team/d16/nodes/0/process/names.jsonl", "team/d16", "nodes/0/", "process/names.jsonl", "growing"),
         (
             "d16/incidents/20261122-140307/stacks.txt",
