@@ -151,7 +151,7 @@ class Run:
 
     @property
     def duration_s(self) -> float | None:
-        """Of all segments that have an end."""
+        """The duration of all segments that have an end."""
         return self._recorded.duration_s
 
     @property

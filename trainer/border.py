@@ -58,7 +58,7 @@ class TrainingRun:
     known_epoch: int = 0
 
     def epoch(self) -> int:
-        """That of the next row; where it cannot be read, the last that was known."""
+        """The epoch of the next row; where it cannot be read, the last that was known."""
         with suppress(TrainerError):
             self.known_epoch = self.rows.epoch(self.progress.position)
         return self.known_epoch
@@ -256,7 +256,7 @@ class Border:
         self.run.voice.line(f"Grace: {grace}, {enough}")
 
     def _has_time(self, since: float | None) -> bool:
-        """For the export, which takes no longer than a save."""
+        """Whether there is time for the export, which takes no longer than a save."""
         if since is None or self.grace_s is None:
             return True
         left = self.grace_s - (time.monotonic() - since)
@@ -313,7 +313,7 @@ class Border:
         return losses
 
     def _weights(self) -> Iterator[tuple[str, Tensor]]:
-        """For histograms: some values of each matrix; all would take longer than the evaluation."""
+        """Some values of each matrix, for histograms; all would take longer than the evaluation."""
         for name, weight in self.run.model.named_parameters():
             if not isinstance(weight, DTensor):
                 yield name, weight.flatten()[:: max(1, weight.numel() // VALUES_OF_A_HISTOGRAM)]

@@ -67,7 +67,7 @@ class Store:
         return final
 
     def mark(self, name: str, checkpoint: Path) -> None:
-        """For rank 0 alone. Only the newest checkpoints stay afterwards, and those to which a link points."""
+        """Links a checkpoint, on rank 0 alone. Then only the newest ones stay, and those to which a link points."""
         link = self.folder / f".{name}.link"
         link.unlink(missing_ok=True)
         link.symlink_to(checkpoint.name)
@@ -249,7 +249,7 @@ def listed(folder: Path) -> list[Listed]:
 
 
 def newest_first(folder: Path) -> list[Path]:
-    """By when they were saved: after a resume from an earlier one the highest step is not the newest."""
+    """Sorted by when they were saved: after a resume from an earlier one the highest step is not the newest."""
     saved = {row.path: row.about["saved"] for row in listed(folder) if row.about and not row.path.suffix}
     return sorted(saved, key=lambda path: -saved[path])
 

@@ -19,7 +19,7 @@ SPLITS_DDP_GRAPHS = "2.13"  # the first torch that was seen to compile the chunk
 
 
 def rotary(seq: int, head_dim: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
-    """For every position the cosines of both halves of a head, and the sines as they are added."""
+    """The cosines of both halves of a head for every position, and the sines as they are added."""
     frequencies = ROTARY_BASE ** (-torch.arange(0, head_dim, 2, device=device).float() / head_dim)
     angles = torch.outer(torch.arange(seq, device=device).float(), frequencies)
     cos, sin = angles.cos(), angles.sin()

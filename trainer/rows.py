@@ -49,7 +49,7 @@ class Shard:
         return self.open()
 
     def make_ready(self) -> None:
-        """In the background, so that the first token need not be waited for."""
+        """Opens the file in the background, so that the first token need not be waited for."""
 
         def ready() -> None:
             with suppress(TrainerError):  # raised again where it is read

@@ -255,7 +255,7 @@ class Training:
 
 
 def _on_its_way(values: Tensor, device: torch.device) -> Tensor:
-    """To or from a GPU without waiting for it, which takes pinned memory."""
+    """Sends a tensor to or from a GPU without waiting for it, which takes pinned memory."""
     if values.is_cuda:
         return torch.empty(values.shape, pin_memory=True).copy_(values, non_blocking=True)
     return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values

@@ -56,7 +56,7 @@ def refreshed(
 
 
 def _places(question: RunsQuestion, connection: Any) -> list[Path]:
-    """Those that are named, else all that ever were, and ./runs."""
+    """The places that are named, else all that ever were, and ./runs."""
     places = list(question.places) or index.known_roots(connection)
     here = Path("runs").resolve()
     return [*places, here] if not question.places and here.is_dir() and here not in places else places
@@ -147,5 +147,5 @@ def columns_of(question: RunsQuestion) -> tuple[str, ...]:
 
 
 def _experiments(connection: Any) -> dict[str, str]:
-    """What runs have in common that are seeds of one experiment, by path."""
+    """The settings that seeds of one experiment share, by path."""
     return {path: groups.experiment(each) for path, each in questions.settings(connection).items()}

@@ -17,7 +17,7 @@ SEEDS = re.compile(
 
 
 def experiment(settings: Mapping[str, float | str]) -> str:
-    """What runs have in common that are seeds of one experiment: all settings but those of one run."""
+    """The settings that seeds of one experiment share: all but those of a single run."""
     kept = sorted((key, value) for key, value in settings.items() if not SEEDS.search(key))
     return ", ".join(f"{key.partition('.')[2]}={_shown(value)}" for key, value in kept) or "no settings"
 

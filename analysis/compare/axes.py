@@ -249,7 +249,7 @@ def _with_gaps(spans: pl.DataFrame, gpu: Readings) -> pl.DataFrame | None:
 
 
 def _tokens(subject: RunData, records: Records) -> Cost:
-    """As printed, where that is a count so far; else by steps."""
+    """Tokens as printed, where that is a count so far; else by steps."""
     rows, batch = records.rows, amount(subject.facts.tokens_per_step)
     if "tokens" in rows.columns and len(rows) > 1 and not rows["tokens"].null_count():
         tokens = floats(rows["tokens"])

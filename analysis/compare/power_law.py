@@ -111,7 +111,7 @@ def _robust(logs: Numbers, y: Numbers, freedom: int) -> tuple[Numbers, Numbers]:
 def _search(
     logs: Numbers, y: Numbers, weights: Numbers, center: Numbers, width: float, fine: int = 5
 ) -> Numbers:
-    """For each row of `y` the best floor, factors, exponents; a grid that moves on, or closes in on its middle."""
+    """Finds each row of `y` its best floor, factors, exponents; the grid moves on, or closes in on its middle."""
     powers = logs.shape[1]
     widths = np.full(len(y), width)
     best = np.empty((len(y), parameters(powers)))

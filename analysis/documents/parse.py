@@ -36,7 +36,7 @@ HIGH_IS_BETTER = re.compile("map50_95|acc|core|hellaswag", re.IGNORECASE)
 
 
 def parse_document(logs: Sequence[Log], *, drawn: bool = True) -> Document:
-    """Of every log in which something was found. `drawn=False` gives the table of runs alone, for a terminal."""
+    """Shows every log in which something was found. `drawn=False` gives the table of runs alone, for a terminal."""
     subjects = [runs.of_log(log) for log in logs if not log.is_empty]
     names = _names(subjects)
     lines = (

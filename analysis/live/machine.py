@@ -85,7 +85,7 @@ class LiveMachine:
 def _last(
     table: str, loaded: list[tuple[Tier, pl.DataFrame]]
 ) -> Iterator[tuple[str, datetime, dict[str, float]]]:
-    """Of each subject the last values that are known."""
+    """The last known values of each subject."""
     if not loaded:
         return
     rows = seconds.of_ticks(table, loaded)

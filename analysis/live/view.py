@@ -77,7 +77,7 @@ class GpuUserView:
 
     @property
     def words(self) -> str:
-        """As in `GPU 0 python (rank 0) 4.0 GiB 95 %`; several GPUs have a mean share, and their memory together."""
+        """`GPU 0 python (rank 0) 4.0 GiB 95 %`; several GPUs have a mean share, and their memory together."""
         known = "" if self.role is None else f" ({self.role}{'' if self.rank is None else f' {self.rank}'})"
         figures = [
             *([] if self.memory_mib is None else [text.mebibytes(self.memory_mib)]),

@@ -100,15 +100,13 @@ class Wakeups:
             events.DirCreatedEvent,
         ]
         if self._observer is None:
-            logging.getLogger("watchdog").addHandler(
-                logging.NullHandler()
-            )  # its warnings would reach the screen
+            # Its warnings would reach the screen.
+            logging.getLogger("watchdog").addHandler(logging.NullHandler())
             self._observer = Observer()
             self._observer.daemon = True
             self._observer.start()
-        with contextlib.suppress(
-            OSError
-        ):  # the limit of inotify watches is reached: the timeout wakes instead
+        # Where the limit of inotify watches is reached, the timeout wakes instead.
+        with contextlib.suppress(OSError):
             watched = self._observer.schedule(_Handler(self), str(folder), event_filter=kinds)
             self._watched[folder] = watched
 

@@ -144,7 +144,7 @@ def _chosen(page: Document, kind: str, names: Sequence[str]) -> list[Panel]:
 
 
 def _is_ours(path: Path) -> bool:
-    """By what a page and each kind of picture say of their maker."""
+    """Whether gputel wrote a file, by what a page and each kind of picture say of their maker."""
     from gputel.analysis.render import html
 
     try:

@@ -29,7 +29,7 @@ class Packer:
         self._seen: dict[bytes, dict[str, Any]] = {}  # by a digest of the numbers
 
     def add(self, values: Numbers) -> dict[str, Any]:
-        """Once, however many curves lie on the same numbers."""
+        """Packs numbers once, however many curves lie on them."""
         numbers = np.ascontiguousarray(values, dtype=np.float64)
         digest = hashlib.blake2b(numbers.tobytes(), digest_size=16).digest()
         if digest not in self._seen:

@@ -162,7 +162,7 @@ def _one(series: Series, panel: Curves, axis: PlotAxis, axes: Axes, count: int) 
 
 
 def running_mean(values: Numbers, width: int) -> Numbers:
-    """Of as many values on either side; nearer to the ends of fewer. NaN counts for nothing and stays."""
+    """The mean of as many values on either side; nearer to the ends of fewer. NaN counts for nothing and stays."""
     known = ~np.isnan(values)
     sums, counts = (np.insert(np.cumsum(part), 0, 0) for part in (np.where(known, values, 0), known))
     here = np.arange(len(values))
@@ -173,7 +173,7 @@ def running_mean(values: Numbers, width: int) -> Numbers:
 
 
 def _cut(axes: Axes, shown: Sequence[Series], share: float) -> None:
-    """As the page: first steps, first evaluations and outliers run out of the plot, last values never do."""
+    """Cuts an axis as the page does: first steps, first evaluations and outliers leave the plot, last values never."""
     finite = [series.y[np.isfinite(series.y)] for series in shown]
     ends = [values[-1] for values in finite if values.size]
     if not ends:
@@ -245,7 +245,7 @@ def _heat(panel: Heat, axes: Axes) -> None:
 
 
 def _say(level: Level, axes: Axes) -> None:
-    """At the right end of its line, above it."""
+    """Writes a text at the right end of its line, above it."""
     axes.annotate(
         _text(level.text),
         (1.0, level.value),

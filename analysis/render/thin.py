@@ -38,7 +38,7 @@ def curves(panels: Sequence[Curves], budget: int = BUDGET) -> list[Curves]:
 
 
 def thinned(series: Series, points: int) -> Series:
-    """At most so many points; a curve that has no more is returned as it is."""
+    """Keeps at most so many points; a curve that has no more is returned as it is."""
     if len(series.y) <= points:
         return series
     low = series.y if series.low is None else series.low

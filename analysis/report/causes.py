@@ -117,7 +117,7 @@ def _saturated(slow: Figures, usual: Figures) -> list[str]:
 
 
 def _starved(slow: Figures, usual: Figures) -> list[str]:
-    """On a machine that was full before, others need not have used more: they left less to each."""
+    """Blames other programs; where the machine was full before, they need not have used more."""
     others = slow["others_cpu"] >= max(OTHERS, slow["job_cpu"], usual.get("others_cpu", 0.0))
     if not (others and _rose("main_wait", QUEUED, slow, usual)):
         return []

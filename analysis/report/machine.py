@@ -24,7 +24,7 @@ ENDED = "X"
 
 @dataclass(frozen=True)
 class MachineSummary:
-    """Of one node. Shares are in %; null was not measured."""
+    """The machine of one node. Shares are in %; null was not measured."""
 
     node: str | None
     seconds: int

@@ -190,7 +190,7 @@ def _joined(logs: list[tuple[str | None, Log]], name: str, source: str) -> Log:
 
 
 def _of_node(log: Log, node: str) -> Log:
-    """Where several nodes recorded, a column says whose line it is: they print the same steps."""
+    """Adds a column with the node where several recorded, since they print the same steps."""
     named = pl.lit(node).alias("node")
     return log.with_results(**{table: getattr(log, table).with_columns(named) for table in TABLES})
 

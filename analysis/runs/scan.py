@@ -51,7 +51,7 @@ def scan(patterns: Iterable[str | Path], table: str, *, seconds: bool = False) -
 
 
 def _scan_counters(folders: Sequence[Path], table: str, *, seconds: bool) -> pl.LazyFrame:
-    """The same of a table beside gpu/, whose whole seconds are rates."""
+    """Scans a table beside gpu/, whose whole seconds are rates."""
     kinds = host_seconds.schema(table) if seconds else host_seconds.tick_schema(table)
 
     def read(names: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -94,7 +94,7 @@ def columns_of_ticks() -> dict[str, tuple[str, pl.DataType | type[pl.DataType]]]
 
 
 def columns_of_seconds() -> dict[str, tuple[str, pl.DataType | type[pl.DataType]]]:
-    """The same of whole seconds."""
+    """The columns of whole seconds."""
     columns: dict[str, tuple[str, pl.DataType | type[pl.DataType]]] = {}
     for reading in READINGS:
         of_reading = kind(reading.per_unit)

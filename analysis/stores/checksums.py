@@ -82,7 +82,7 @@ def _sum_columns(columns: npt.NDArray[np.uint8]) -> Checksums:
 
 @cache
 def _tables() -> npt.NDArray[np.uint32]:
-    """For each distance from the end, what each byte adds."""
+    """What each byte adds, for each distance from the end."""
     first = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         first = (first >> np.uint32(1)) ^ np.where(first & np.uint32(1), np.uint32(POLYNOMIAL), np.uint32(0))

@@ -71,7 +71,7 @@ def _separated(found: Mapping[str, TagMeaning], counts: Mapping[str, int]) -> di
 
 
 def _promoted(found: dict[str, TagMeaning]) -> dict[str, TagMeaning]:
-    """Where no tag is the total loss, an average is; else a cross entropy."""
+    """Takes an average for the total loss where no tag is one; else a cross entropy."""
     for evaluation, column in ((False, "loss"), (True, "val_loss")):
         mine = {m.column: tag for tag, m in found.items() if m.is_evaluation == evaluation}
         prefix = "val_" if evaluation else ""

@@ -82,7 +82,7 @@ def beside(asked: Instructions, run: Path, segment: Path) -> Callable[[int], Seq
 
 
 def watching(segment: Path, folder: Path) -> Callable[[int], Sequence[str]]:
-    """The same for the watcher, which looks into the command after the silence of the alarm `stalled`."""
+    """Returns the same for the watcher, which looks into the command after the silence of the alarm `stalled`."""
     from gputel.analysis.alarms import rules
     from gputel.analysis.incidents.order import Silence, WatchOrder
 

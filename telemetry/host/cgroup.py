@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gputel.telemetry.host import pressure
 from gputel.telemetry.host.columns import CGROUP, CGROUPS, SLOW
-from gputel.telemetry.host.kept_file import KeptFile
+from gputel.telemetry.host.kernel_file import KernelFile
 from gputel.telemetry.host.source import Contents, HostSource, Values, numbers_by_name
 
 SELF = "self"
@@ -36,7 +36,7 @@ V1 = (
 
 
 def cgroups(root: Path, pid: int | None = None) -> HostSource:
-    """Those of a process, or of this one."""
+    """The control groups of a process, or of this one."""
     own = root / "proc" / ("self" if pid is None else str(pid)) / "cgroup"
     try:
         lines = [line.split(":", 2) for line in own.read_text().splitlines() if line.count(":") >= 2]
@@ -119,13 +119,13 @@ def _upwards(path: str) -> Iterator[tuple[str, str]]:
     yield from ((str(parent), str(parent)) for parent in whole.parents if parent != whole)
 
 
-def _v2(mounted: Path, path: str) -> Iterator[tuple[str, list[KeptFile]]]:
+def _v2(mounted: Path, path: str) -> Iterator[tuple[str, list[KernelFile]]]:
     for name, group in _upwards(path):
         folder = _folder(mounted, group)
-        yield name, [KeptFile(folder / file) for file in V2]
+        yield name, [KernelFile(folder / file) for file in V2]
 
 
-def _v1(mounted: Path, paths: Mapping[str, str]) -> Iterator[tuple[str, list[KeptFile]]]:
+def _v1(mounted: Path, paths: Mapping[str, str]) -> Iterator[tuple[str, list[KernelFile]]]:
     """A process has a group for each controller: those above them meet by their names."""
     above = dict.fromkeys(name for path in paths.values() for name, _ in _upwards(path))
     for name in above:
@@ -134,7 +134,7 @@ def _v1(mounted: Path, paths: Mapping[str, str]) -> Iterator[tuple[str, list[Kep
             folder = _folder(
                 _mount(mounted, controller), paths.get(controller, "/") if name == SELF else name
             )
-            files.append(KeptFile(folder / file))
+            files.append(KernelFile(folder / file))
         yield name, files
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from gputel.telemetry.host.columns import DISK, DISKS, FAST
-from gputel.telemetry.host.kept_file import KeptFile
+from gputel.telemetry.host.kernel_file import KernelFile
 from gputel.telemetry.host.source import HostSource, Values, parser_of_lines
 
 NO_DISK = re.compile(r"(loop|ram|zram|fd|sr)\d+")
@@ -18,7 +18,7 @@ FIELDS = 13
 
 def disks(root: Path) -> HostSource:
     """The disks that the machine has at the start, partitions and disks in memory left out."""
-    file = KeptFile(root / "proc/diskstats")
+    file = KernelFile(root / "proc/diskstats")
     rows = (line.split() for line in (file.read() or b"").splitlines())
     listed = [fields[2].decode() for fields in rows if len(fields) >= FIELDS]
     names = tuple(name for name in listed if _is_whole(root, name))[:MOST]

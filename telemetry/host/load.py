@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from gputel.telemetry.host.columns import HOST, LOAD, SLOW, TCP
-from gputel.telemetry.host.kept_file import KeptFile
+from gputel.telemetry.host.kernel_file import KernelFile
 from gputel.telemetry.host.source import Contents, HostSource, Values
 
 RUNNING = re.compile(rb"^procs_running (\d+)", re.MULTILINE)
@@ -15,13 +15,13 @@ TCP_FIELDS = (b"OutSegs", b"RetransSegs")
 
 
 def load(root: Path) -> HostSource:
-    files = KeptFile(root / "proc/loadavg"), KeptFile(root / "proc/stat")
+    files = KernelFile(root / "proc/loadavg"), KernelFile(root / "proc/stat")
     return HostSource("loadavg", HOST, SLOW, LOAD, files, _tasks)
 
 
 def tcp(root: Path) -> HostSource:
     """The segments of the network namespace in which the recorder runs."""
-    return HostSource("snmp", HOST, SLOW, TCP, (KeptFile(root / "proc/net/snmp"),), _segments)
+    return HostSource("snmp", HOST, SLOW, TCP, (KernelFile(root / "proc/net/snmp"),), _segments)
 
 
 def _tasks(contents: Contents) -> Values:

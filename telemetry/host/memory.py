@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gputel.telemetry.host.columns import HOST, MEMINFO, SLOW, VMSTAT
-from gputel.telemetry.host.kept_file import KeptFile
+from gputel.telemetry.host.kernel_file import KernelFile
 from gputel.telemetry.host.source import Contents, HostSource, Values, numbers_by_name
 
 COUNTS = re.compile(
@@ -17,11 +17,11 @@ COUNTS = re.compile(
 
 
 def meminfo(root: Path) -> HostSource:
-    return HostSource("meminfo", HOST, SLOW, MEMINFO, (KeptFile(root / "proc/meminfo"),), _memory)
+    return HostSource("meminfo", HOST, SLOW, MEMINFO, (KernelFile(root / "proc/meminfo"),), _memory)
 
 
 def vmstat(root: Path) -> HostSource:
-    return HostSource("vmstat", HOST, SLOW, VMSTAT, (KeptFile(root / "proc/vmstat"),), _paging)
+    return HostSource("vmstat", HOST, SLOW, VMSTAT, (KernelFile(root / "proc/vmstat"),), _paging)
 
 
 def _memory(contents: Contents) -> Values:

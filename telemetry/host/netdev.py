@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from gputel.telemetry.host.columns import FAST, NET, NETWORKS
-from gputel.telemetry.host.kept_file import KeptFile
+from gputel.telemetry.host.kernel_file import KernelFile
 from gputel.telemetry.host.source import HostSource, Values, parser_of_lines
 
 MOST = 32
@@ -14,7 +14,7 @@ MOST = 32
 
 def networks(root: Path) -> HostSource:
     """The interfaces that are devices of the machine, or have carried something before the start."""
-    file = KeptFile(root / "proc/net/dev")
+    file = KernelFile(root / "proc/net/dev")
     rows = [line.rpartition(b":") for line in (file.read() or b"").splitlines()[2:]]
     counted = [(name.strip().decode(), _row(counts)) for name, _, counts in rows if counts]
     names = tuple(name for name, row in counted if row[0] or row[1] or _is_device(root, name))[:MOST]

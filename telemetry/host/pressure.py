@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from gputel.telemetry.host.columns import FAST, HOST, PRESSURE, PRESSURES
-from gputel.telemetry.host.kept_file import KeptFile
+from gputel.telemetry.host.kernel_file import KernelFile
 from gputel.telemetry.host.source import Contents, HostSource, Values
 
 RESOURCES = ("cpu", "io", "memory")
@@ -17,7 +17,7 @@ TOTAL = re.compile(rb"^(some|full) .*\btotal=(\d+)", re.MULTILINE)
 
 
 def pressure(root: Path) -> HostSource:
-    files = tuple(KeptFile(root / "proc/pressure" / resource) for resource in RESOURCES)
+    files = tuple(KernelFile(root / "proc/pressure" / resource) for resource in RESOURCES)
     return HostSource("pressure", HOST, FAST, PRESSURE, files, _totals)
 
 

@@ -116,7 +116,7 @@ class ProcessTree:
         self._processes.clear()
 
     def _rows_of_strangers(self) -> Iterator[Values]:
-        """Of those who use a GPU beside the command: what they use of it, and their end."""
+        """Rows of the processes that use a GPU beside the command: what they use of it, and their end."""
         before, self._strangers = self._strangers, dict(self._usage.strangers)
         for process, use in self._strangers.items():
             if before.get(process) != use:

@@ -62,7 +62,7 @@ class PacedLook:
 
     @property
     def share(self) -> float:
-        """Of a core."""
+        """The share of a core that it takes."""
         return self.cost_ns / (self.every * PERIOD)
 
     def as_json(self) -> dict[str, object]:

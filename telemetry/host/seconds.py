@@ -56,7 +56,7 @@ def seconds(folder: Path) -> pl.DataFrame:
 
 
 def of_ticks(table: str, loaded: Sequence[tuple[Tier, pl.DataFrame]]) -> pl.DataFrame:
-    """The same of ticks of one part; not of processes, whose names are in a file."""
+    """Whole seconds of the ticks of one part; not of processes, whose names are in a file."""
     return _typed(table, _rates(table, [_side_by_side(loaded)]))
 
 
@@ -72,7 +72,7 @@ def _rates(table: str, tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _typed(table: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """With the columns of `schema` alone, in the order of time."""
+    """Keeps the columns of `schema` alone, in the order of time."""
     kinds = schema(table)
     missing = [pl.lit(None, kind).alias(name) for name, kind in kinds.items() if name not in frame.columns]
     typed = [pl.col(name).cast(kind) for name, kind in kinds.items()]
@@ -147,7 +147,7 @@ def _once(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rate(rate: Rate, *, looked: bool) -> pl.Expr:
-    """With `looked`, since the last look at any process: one without a change has no row."""
+    """A rate; with `looked`, since the last look at any process: one without a change has no row."""
     grew, took_s = _growth(rate.counter), _took_s(rate.counter, [pl.col(LOOK)] if looked else [])
     known = (took_s > 0) & (took_s <= LONGEST_S)
     if rate.per == "second":
@@ -170,5 +170,5 @@ def _took_s(counter: str, looks: Sequence[pl.Expr]) -> pl.Expr:
 
 
 def _before(last: str, first: str) -> pl.Expr:
-    """At the last read before this second, else at the first within it."""
+    """The value at the last read before this second, else at the first within it."""
     return pl.coalesce(pl.col(last).forward_fill().shift(1).over(SUBJECT), first)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gputel.telemetry.host.columns import HostColumn
-from gputel.telemetry.host.kept_file import KeptFile
+from gputel.telemetry.host.kernel_file import KernelFile
 
 Values = tuple["int | None", ...]
 Contents = Sequence["bytes | None"]
@@ -25,7 +25,7 @@ class HostSource:
     table: str
     tier: str
     columns: tuple[HostColumn, ...]
-    files: tuple[KeptFile, ...]
+    files: tuple[KernelFile, ...]
     parse: Callable[[Contents], Values]
     subjects: tuple[str, ...] = ("",)
     fault: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gputel.telemetry.host.columns import CORE, CORES, FAST, HOST, SLOW, STAT
-from gputel.telemetry.host.kept_file import KeptFile
+from gputel.telemetry.host.kernel_file import KernelFile
 from gputel.telemetry.host.source import Contents, HostSource, Values, by_subject
 
 KINDS = 8  # user nice system idle iowait irq softirq steal; what follows is part of user and nice
@@ -13,12 +13,12 @@ KINDS = 8  # user nice system idle iowait irq softirq steal; what follows is par
 
 def cpu(root: Path) -> HostSource:
     """All cores together."""
-    return HostSource("stat", HOST, FAST, STAT, (KeptFile(root / "proc/stat"),), _all_cores)
+    return HostSource("stat", HOST, FAST, STAT, (KernelFile(root / "proc/stat"),), _all_cores)
 
 
 def cores(root: Path) -> HostSource:
     """Each core that the machine has at the start."""
-    file = KeptFile(root / "proc/stat")
+    file = KernelFile(root / "proc/stat")
     names = tuple(name.decode()[3:] for name in _lines(file.read() or b"") if name != b"cpu")
 
     def parse(contents: Contents) -> Values:

@@ -39,7 +39,7 @@ def is_due(folder: Path) -> bool:
 
 
 def order(segment: Path, folder: Path) -> Callable[[int], Sequence[str]]:
-    """From the command's process id to the arguments that start the process."""
+    """Returns a function from the command's process id to the arguments that start the process."""
     words = (str(segment.resolve()), str(folder), str(os.getpid()))
     return lambda command: own_process.argv(__name__, *words, str(command))
 

@@ -42,7 +42,7 @@ class OutputQueues:
     def __init__(
         self, output: Ring, stamps: Ring, log: int, index: int, ledger: Ledger, *, fsync: bool = False
     ) -> None:
-        """With `fsync` the files are synced as well, every few seconds and at the end."""
+        """Syncs the files as well with `fsync`, every few seconds and at the end."""
         self.fsync = fsync
         self._output, self._stamps, self._log, self._index = output, stamps, log, index
         self.ledger = ledger

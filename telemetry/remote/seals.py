@@ -57,7 +57,7 @@ def make(segment: Path, last_bundle: int) -> bytes:
 
 
 def read(content: bytes) -> Seal:
-    """What is damaged counts as absent."""
+    """The seal in an object; what is damaged counts as absent."""
     try:
         seal = parse_json(content)
     except ValueError:

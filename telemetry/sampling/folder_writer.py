@@ -37,7 +37,7 @@ class FolderWriter:
         self._tasks.put(lambda: run_folder.update(self._folder, **facts))
 
     def describe_end(self, **facts: object) -> None:
-        """On a full disk, in the room that was reserved for the end."""
+        """Describes the end; on a full disk, in the room that was reserved for it."""
         self._tasks.put(lambda: run_folder.update_end(self._folder, facts))
 
     def close(self, patience_s: float = 30.0) -> None:

@@ -120,7 +120,7 @@ def _sorted(parts: dict[tuple[object, ...], pl.DataFrame]) -> list[tuple[tuple[o
 
 
 def _gaps(rows: pl.DataFrame) -> Gaps:
-    """Of ticks, or of rows that stand for a second or more."""
+    """The gaps between ticks, or between rows that stand for a second or more."""
     times = rows["time"].dt.epoch("ns").to_numpy()
     if "ticks" not in rows.columns:
         return gaps(times)
@@ -226,7 +226,7 @@ def _has(rows: pl.DataFrame, reading: str) -> bool:
 
 
 def _column(rows: pl.DataFrame, reading: str, statistic: str) -> str:
-    """In whole seconds a reading is three columns."""
+    """The columns of a reading: one of ticks, three of whole seconds."""
     return f"{reading}_{statistic}" if "ticks" in rows.columns else reading
 
 

@@ -71,7 +71,7 @@ KINDS = (
 def panels(
     recording: Recording, time: PlotAxis, length_s: float, marks: tuple[Marker, ...] = ()
 ) -> Iterator[Curves]:
-    """Of the seconds from the start of the axis on, for `length_s`; without panels in which nothing moved."""
+    """The panels of the seconds from the start of the axis on, for `length_s`, but those in which nothing moved."""
     for kind in KINDS:
         series = _series(kind, recording.seconds(kind.table), time, length_s)
         if series:

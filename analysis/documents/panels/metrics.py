@@ -92,7 +92,7 @@ class RunCurve:
 
 
 def metric_panel(metric: str, lines: Sequence[RunCurve], axes: Sequence[str] = tuple(AXES)) -> Curves | None:
-    """By the first of `axes`, with a switch to the others that any run has; None where no point can be drawn."""
+    """A panel by the first of `axes`, with a switch to the others that a run has; None without a point to draw."""
     evaluated = all(metric not in line.track.subject.log.metrics() for line in lines)
     panel = KNOWN.get(metric) or _unknown(metric, lines, evaluated)
     curves_of_lines = [(line, metric_curve(line.track, metric)) for line in lines]
@@ -121,7 +121,7 @@ def over_time(
     marks: Sequence[Marker] = (),
     step_axes: StepAxes = StepAxes(),  # noqa: B008 - frozen
 ) -> Iterator[Curves]:
-    """What was printed, where it was printed on a recording's axis of time; by step, tokens and FLOPs too."""
+    """A panel of what was printed, at its place on a recording's axis of time; by step, tokens and FLOPs too."""
     for name in TIMED:
         evaluated = name in VALIDATION
         rows = evals.filter(name=name) if evaluated else records
@@ -211,7 +211,7 @@ def panels(comparison: Comparison) -> Iterator[Curves]:
 
 
 def differences(comparison: Comparison) -> Curves | None:
-    """From the first run, both smoothed, at equal steps, tokens or whatever they are compared by."""
+    """Differences from the first run, both smoothed, at equal steps, tokens or whatever they are compared by."""
     common = comparison.common.filter(
         pl.col("difference").is_not_null() & (pl.col("run") != comparison.runs[0])
     )
@@ -241,7 +241,7 @@ def differences(comparison: Comparison) -> Curves | None:
 
 
 def bands(comparison: Comparison) -> Curves | None:
-    """Of groups of runs: the mean, and one deviation on either side."""
+    """The mean of each group of runs, and one deviation on either side."""
     if comparison.groups is None:
         return None
     series = []

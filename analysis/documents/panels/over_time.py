@@ -93,7 +93,7 @@ def _staged(report: Report, *, keep_idle: bool) -> Stage | None:
 
 
 def _at_work(report: Report, frame: pl.DataFrame, first: int, last: int) -> tuple[int, int]:
-    """From the run's start to its end, with a margin; without a log, where the GPUs worked."""
+    """The time from the run's start to its end, with a margin; without a log, where the GPUs worked."""
     work = timestamps.ends(frame)
     if len(report.spans):
         edges = pl.col("start").min().dt.epoch("ns"), pl.col("end").max().dt.epoch("ns")
@@ -141,7 +141,7 @@ def _curves(stage: Stage) -> Iterator[Panel]:
 
 
 def _spectra(stage: Stage) -> Iterator[Heat | None]:
-    """From ticks in windows of a minute, and thinned to one a second in windows of ten."""
+    """Spectra of ticks in windows of a minute, and of one a second in windows of ten."""
     subject, start_ns = stage.report.subject, stage.time.start_ns or 0
     hz = samples.polled_hz(subject)
     if hz is None:

@@ -66,7 +66,7 @@ class StepAxes:
     epochs: Epochs | None = None
 
     def places(self, step: Numbers, *, evaluated: bool) -> dict[str, Numbers]:
-        """By axis; nothing where the steps go back, as in a run that began again, or are unknown."""
+        """The places by axis; nothing where the steps go back, as in a run that began again, or are unknown."""
         if not (np.isfinite(step).all() and (np.diff(step) >= 0).all()):
             return {}
         places = {STEP.name: step}

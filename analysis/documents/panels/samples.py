@@ -31,7 +31,7 @@ READINGS = tuple(name for kind in KINDS for name, _ in kind.readings)
 
 
 def drawn_samples(subject: RunData) -> pl.DataFrame | None:
-    """As `telemetry.panels` draws them; None where nothing was sampled."""
+    """The rows that `gpus.panels` draws; None where nothing was sampled."""
     recording = subject.recording
     if recording is not None:
         frame = _ticks(recording) if aligned.rows(recording) <= FEW else _reduced(recording)
@@ -58,7 +58,7 @@ def power(subject: RunData, start_ns: int) -> Iterator[tuple[Numbers, Numbers]]:
 
 
 def polled_hz(subject: RunData) -> float | None:
-    """By the ticks themselves; None where no power was measured."""
+    """The polling rate by the ticks themselves; None where no power was measured."""
     times, _ = next(power(subject, 0), (np.zeros(0), None))
     gaps = np.diff(times)
     usual = float(np.median(gaps)) if len(gaps) else 0.0
@@ -83,7 +83,7 @@ def _ticks(recording: Recording) -> pl.DataFrame:
 
 
 def _reduced(recording: Recording) -> pl.DataFrame:
-    """GPU by GPU, for whole seconds of all would be the largest thing here."""
+    """Reduces one GPU at a time: the whole seconds of all would be the largest frame here."""
     length = recording.duration_s or 0.0
     width = f"{max(1, math.ceil(length / POINTS))}s"
     several = any(segment.node is not None for segment in recording.folder.segments)

@@ -166,7 +166,7 @@ def strips(view: View, width: int, rows: int) -> list[Text]:
 
 
 def _strip(view: View, name: str, room: int) -> Text:
-    """What hardly changes is drawn as hardly changing."""
+    """A strip in which a value that hardly changes is drawn flat."""
     values = view.curves[name].mean
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)

@@ -211,7 +211,7 @@ def _active_alarms(runs: Sequence[RunSnapshot], width: int, rows: int) -> list[T
 
 
 def _side_by_side(snapshot: Snapshot, options: ViewOptions, width: int, height: int) -> list[Text]:
-    """As many runs as fit, including the chosen one."""
+    """Shows as many runs as fit, including the chosen one."""
     room = max(1, (width + GAP) // (NARROWEST + GAP))
     current = options.chosen % len(snapshot.runs)
     start = min(max(current - room + 1, 0), max(len(snapshot.runs) - room, 0))

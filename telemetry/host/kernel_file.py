@@ -16,7 +16,7 @@ SMALL = 64 * 1024
 LARGEST = 8 * 1024 * 1024
 
 
-class KeptFile:
+class KernelFile:
     """`read` returns the bytes, or None while the file cannot be read; `fault` then says why."""
 
     __slots__ = ("_descriptor", "_path", "_retry_at", "_size", "fault")

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gputel.telemetry.host import kept_file
-from gputel.telemetry.host.kept_file import KeptFile
+from gputel.telemetry.host import kernel_file
+from gputel.telemetry.host.kernel_file import KernelFile
 
 
 def descriptors() -> int:
@@ -13,7 +13,7 @@ def descriptors() -> int:
 def test_file_is_read_from_its_start_each_time(tmp_path: Path) -> None:
     path = tmp_path / "stat"
     path.write_text("1")
-    file = KeptFile(path)
+    file = KernelFile(path)
     assert file.read() == b"1"
     path.write_text("22")
     assert file.read() == b"22"
@@ -23,18 +23,18 @@ def test_file_is_read_from_its_start_each_time(tmp_path: Path) -> None:
 def test_file_longer_than_its_buffer_is_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "stat"
     path.write_bytes(b"x" * 1000)
-    file = KeptFile(path, size=64)
+    file = KernelFile(path, size=64)
     assert file.read() == b"x" * 1000
 
 
 def test_missing_file_is_null_says_why_and_is_tried_again_later(tmp_path: Path) -> None:
     path = tmp_path / "stat"
-    file = KeptFile(path)
+    file = KernelFile(path)
     assert file.read() is None
     assert file.why() == f"{path}: no such file or directory"
     path.write_text("1")
     assert file.read() is None  # a minute has not passed
-    file._retry_at -= kept_file.TRY_AGAIN_S
+    file._retry_at -= kernel_file.TRY_AGAIN_S
     assert file.read() == b"1"
     assert file.why() is None
 
@@ -42,7 +42,7 @@ def test_missing_file_is_null_says_why_and_is_tried_again_later(tmp_path: Path) 
 def test_failed_read_closes_the_descriptor(tmp_path: Path) -> None:
     """A folder can be opened, and reading it fails, as that of pressure files does where they are switched off."""
     before = descriptors()
-    file = KeptFile(tmp_path)
+    file = KernelFile(tmp_path)
     assert file.read() is None
     assert file.why() == f"{tmp_path}: is a directory"
     assert descriptors() == before
