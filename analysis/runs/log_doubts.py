@@ -34,18 +34,19 @@ def log_doubts(subject: RunData) -> tuple[Doubt, ...]:
 
 def log_figures(subject: RunData) -> dict[str, Figure | None]:
     """Returns the figures of `cross_checks` that a log has."""
+    between = _between_records(subject)
     return {
-        **_times_of_steps(subject),
-        **_throughput(subject),
+        **_times_of_steps(subject, between),
+        **_throughput(subject, between),
         **_whole_times(subject),
         **_counts(subject),
         **_last_words(subject),
     }
 
 
-def _times_of_steps(subject: RunData) -> dict[str, Figure | None]:
+def _times_of_steps(subject: RunData, between: StepTime | None) -> dict[str, Figure | None]:
     """Returns the median of the printed step times, and the time of a step by timestamps."""
-    between, printed = _between_records(subject), _median(subject.log.records, "dt_ms")
+    printed = _median(subject.log.records, "dt_ms")
     return {
         "printed_s": Figure(printed / 1000) if printed else None,
         "stamped_s": Figure(between.seconds, between.error_s) if between else None,
@@ -62,9 +63,9 @@ def _between_records(subject: RunData) -> StepTime | None:
     return time_by_gaps(gaps, 1.0 if whole else 0.001) if gaps.height >= FEWEST_GAPS else None
 
 
-def _throughput(subject: RunData) -> dict[str, Figure | None]:
+def _throughput(subject: RunData, between: StepTime | None) -> dict[str, Figure | None]:
     """Returns tok/s as printed and by timestamps; where step times are printed, they are checked instead."""
-    records, between = subject.log.records, _between_records(subject)
+    records = subject.log.records
     batch, rate = subject.facts.tokens_per_step, _median(records, "tok_per_sec")
     if "dt_ms" in records.columns or between is None or batch is None or rate is None:
         return {}
