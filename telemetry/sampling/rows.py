@@ -29,6 +29,7 @@ class RawTier:
         self._buffers: list[Any] = [self.times, *[reader.memory for reader in readers if reader is not None]]
         self._offsets, self._size = _offsets(readers)
         self._groups = _alike(readers)
+        self._places = [(number, place) for number, count in enumerate(columns) for place in range(count)]
         self.decode: Decode = self._decode
 
     def take(self) -> bytes:
@@ -37,11 +38,9 @@ class RawTier:
 
     def value(self, row: bytes, column: int) -> int | None:
         """One value of a row; for a rate its counter."""
-        for number, (reader, columns) in enumerate(zip(self._readers, self._columns, strict=True)):
-            if column < columns:
-                return None if reader is None else reader.value(row, self._offsets[number], column)
-            column -= columns
-        return None
+        number, place = self._places[column]
+        reader = self._readers[number]
+        return None if reader is None else reader.value(row, self._offsets[number], place)
 
     def _decode(self, rows: Sequence[bytes]) -> tuple[Integers, Bits | None]:
         """The values of rows, and which of them were measured; all, if None. Each row is decoded once, in order."""

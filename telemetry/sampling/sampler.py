@@ -350,7 +350,7 @@ class Sampler:
                 "state": state,
                 "error": fault and {"place": fault.place, "fault": fault.fault, "hint": fault.hint},
                 "simulated": ready and ready.machine.simulated,
-                "gpus": ready.news.gpus() if ready else [],
+                "gpus": ready.news.gpus() if ready and self._board.shows_gpus else [],
                 "hz": self.cost.hz,
                 "ticks": self.cost.ticks,
                 "late": self.cost.late,

@@ -103,7 +103,9 @@ class Board:
         self._read_head = b""
         self._status: dict[str, object] | None = None
         self.command: int | None = None
-        """The process that is recorded; set before the sampler is forked."""
+        """The process that is recorded; set before the sampler is forked, as is what follows."""
+        self.shows_gpus = True
+        """Whether the viewer has a line for the latest values."""
 
     def beat(self, monotonic: int) -> None:
         BEAT.pack_into(self._memory, 0, monotonic)
