@@ -18,7 +18,7 @@ from gputel.analysis.runs.record_gaps import FINE, SURE, rounding_error
 
 LATE = 0.1  # of a step: lines that come later than this are late
 LATEST = 1.5  # steps: what is longer is no wait for the next step
-FEWEST = 3  # stretches, from which on coarse timestamps show how late lines come
+FEWEST = 3  # stretches, from which on their scatter is known
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def on_time(records: pl.DataFrame, others: pl.DataFrame, resolution_s: float) ->
     if resolution_s < FINE * usual:
         late = _by_last_gap(stretches)
     else:
-        late, error_s = _by_whole_stretches(stretches, rounded_s)
+        late, error_s = _by_whole_stretches(stretches, rounded_s, resolution_s)
     if late.is_empty():
         return None
     late_s: Any = late["late"].median()
@@ -106,16 +106,21 @@ def _by_last_gap(stretches: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _by_whole_stretches(stretches: pl.DataFrame, rounded_s: float) -> tuple[pl.DataFrame, float]:
+def _by_whole_stretches(
+    stretches: pl.DataFrame, rounded_s: float, resolution_s: float
+) -> tuple[pl.DataFrame, float]:
     """Returns how late all lines came, and its error: timestamps that are too coarse for a gap tell it by many.
 
-    The first line of a stretch came late and the last one did not, so that it took less time than its steps.
+    The first line of a stretch came late and the last one did not, so that it took less time than its steps. Of few
+    stretches, the last gap must lack more than the clock may have cut, too.
     """
     lacking = stretches["whole"] - rounded_s * (stretches["count"] - 1)
-    mean, deviation, usual = (
+    mean, deviation, usual, ahead = (
         float(value) if isinstance(value, float) else math.nan
-        for value in (lacking.mean(), lacking.std(), stretches["usual"].median())
+        for value in (lacking.mean(), lacking.std(), stretches["usual"].median(), stretches["ahead"].min())
     )
-    error_s = SURE * deviation / math.sqrt(len(lacking))
-    shown = len(lacking) >= FEWEST and error_s + LATE * usual < mean < LATEST * usual
+    few = len(lacking) < FEWEST
+    spread_s = resolution_s / math.sqrt(6) if few else deviation  # of two cut timestamps
+    error_s = SURE * spread_s / math.sqrt(len(lacking))
+    shown = error_s + LATE * usual < mean < LATEST * usual and (not few or ahead > resolution_s)
     return stretches.filter(pl.lit(shown)).with_columns(late=pl.lit(mean)), error_s

@@ -75,6 +75,21 @@ def test_late_lines_of_whole_seconds_are_moved_by_what_all_stretches_lack(tmp_pa
     assert train["duration_error_s"] < 3
 
 
+@pytest.mark.parametrize(("late_s", "start_s"), [(2.6, 10), (0.0, 10)])
+def test_late_lines_of_whole_seconds_are_moved_in_a_log_without_any_pause(
+    late_s: float, start_s: float, tmp_path: Path
+) -> None:
+    """The last line comes at once, within a second of the one before it, though its step took three."""
+    log, start = tmp_path / "train.log", datetime(2026, 10, 3, 7, 3, 19)
+    lines = [(0.0, "loading")]
+    lines += [(start_s + 2.9 * (n + 1) + late_s * (n < 99), step(n, dt_ms=2900.0)) for n in range(100)]
+    log.write_text(
+        "".join(f"{start + timedelta(seconds=at):%Y-%m-%d %H:%M:%S} {line}\n" for at, line in lines)
+    )
+    row = make_report(read_run(log)).totals.filter(kind="start").row(0, named=True)
+    assert row["duration_s"] == pytest.approx(start_s, abs=2 * row["duration_error_s"])
+
+
 def test_every_copy_of_a_late_line_is_moved(recorded: Recorded) -> None:
     lines = [
         (at + 0.0004 * rank, f"[rank{rank}]: {line}") if "loss:" in line and "Val" not in line else (at, line)
