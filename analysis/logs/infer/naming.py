@@ -22,6 +22,7 @@ from gputel.analysis.logs.infer.dialects import (
     MEASURE,
     OBJECTIVES,
     OF,
+    OPPOSED,
     PARTS,
     RATES,
     SETS,
@@ -42,6 +43,7 @@ SHORT = 5
 SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
 _INITIAL = re.compile(r"(?i)^initial_")
 _ENDS = re.compile(r"(?i)_loss$")
+_HELD_OUT = re.compile(r"(?i)^(?:val|valid|validation|eval|test|dev)_")
 _MEANS = re.compile(r"(?i)_loss_(?:avg|mean)$")
 _GLUED = re.compile(  # `learningRate`, `validloss`
     r"(?<=[a-z])(?=[A-Z][a-z])"
@@ -89,6 +91,8 @@ def _held_out(cells: list[Named]) -> list[Named]:
     One before the training, `Initial validation loss`, is one of them.
     """
     evaluated = [cell for cell in cells if cell.column and is_evaluation(_INITIAL.sub("", cell.column))]
+    if any(OPPOSED.match(_HELD_OUT.sub("", cell.column or "")) for cell in evaluated):
+        return cells
     losses = [cell for cell in evaluated if _ENDS.search(cell.column or "")]
     losses = losses or [cell for cell in evaluated if _MEANS.search(cell.column or "")]
     if len(losses) != 1:

@@ -89,10 +89,8 @@ def read(text: bytes, interpreted: Iterable[str] = ()) -> dict[str, Cell]:
     """
     lines = text.split(b"\n")
     whole = [line.decode(errors="replace") for line in lines]
-    bare = [
-        line if line.strip() == rest else rest
-        for line, rest in zip(whole, (b.decode(errors="replace") for b in strip_prefixes(lines)), strict=True)
-    ]
+    rests = (rest.decode(errors="replace") for rest in strip_prefixes(lines))
+    bare = [_with_margin(line, rest) for line, rest in zip(whole, rests, strict=True)]
     clean = "\n".join(bare)
     kinds = [_literals(clean), _commands(_continued(whole))]
     if not _CODE.search(clean):
@@ -102,6 +100,12 @@ def read(text: bytes, interpreted: Iterable[str] = ()) -> dict[str, Cell]:
         named = {**_unchanged(kind), **named}
     reserved = frozenset(interpreted)
     return {f"{name}_" if name in reserved else name: cell for name, cell in list(named.items())[:MOST]}
+
+
+def _with_margin(line: str, rest: str) -> str:
+    """The line without its prefix, indented as far as it is behind that."""
+    before = line[: line.rfind(rest)] if rest else ""
+    return " " * (len(before) - len(before.rstrip()) - bool(before.strip())) + rest
 
 
 def is_hyperparameter(name: str) -> bool:

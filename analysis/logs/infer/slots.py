@@ -40,6 +40,7 @@ _BOTH = lazy_regex(
     r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|update)s?)"
 )  # `epoch/iter: 9/2579`
 _SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
+_LETTERED = lazy_regex(rb"[ ,;|]+(?P<letter>[A-Z])[ _-]?(?P<word>[A-Za-z]+)")
 _DIGIT = lazy_regex(rb"\d")
 _PER_STEP = lazy_regex(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch)")
 
@@ -64,7 +65,8 @@ def find_slots(shape: LineShape) -> list[Slot]:
         right = shape.english[at + 1]
         counted = COUNTED.match(right)
         glued = at + 1 < shape.slots and UNIT.fullmatch(right)  # to the next value: `E01 B0010`
-        unit, scale, rest = (None, "", right) if counted or glued else _unit(right)
+        no_unit = counted or glued or _names_one_of_several(right, shape.english)
+        unit, scale, rest = (None, "", right) if no_unit else _unit(right)
         behind = rest.decode(errors="replace")
         slot = Slot(at, _kind(shape.column(at)), _left_key(left, at > 0), unit, scale=scale)
         if counted:
@@ -85,6 +87,15 @@ def find_slots(shape: LineShape) -> list[Slot]:
         row.append(slot)
         left = behind
     return _neighbors(row, shape)
+
+
+def _names_one_of_several(right: bytes, literals: Sequence[bytes]) -> bool:
+    """Whether the letter behind a value begins a name: `D loss: 1.4 G loss: 0.7` has no giga."""
+    name = _LETTERED.match(right)
+    if name is None:
+        return False
+    others = (other for literal in literals for other in _LETTERED.finditer(b" " + literal))
+    return any(other["word"] == name["word"] and other["letter"] != name["letter"] for other in others)
 
 
 def _is_source(slot: Slot, left: str, shape: LineShape) -> bool:

@@ -169,6 +169,9 @@ def _under(heading: bytes, row: bytes) -> list[str] | None:
 def _split(text: str, width: int) -> list[str] | None:
     for between in (",", r"\|", "\t", r"\s{2,}", r"\s+"):
         titles = [title.strip(" \"'") for title in re.split(between, text)]
+        titles[:1] = (
+            titles[:1] if titles[0] or between != "," else ["#"]
+        )  # the index of a table, without a name
         if len(titles) == width and all(title == "#" or any(c.isalpha() for c in title) for title in titles):
             return titles
     return None

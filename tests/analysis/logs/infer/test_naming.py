@@ -100,3 +100,9 @@ def test_cost_with_a_unit_of_time_is_no_loss() -> None:
 )
 def test_total_is_the_loss_where_it_is_all_that_a_batch_gives(line: str, name: str) -> None:
     assert name in columns(*(line.format(e=e, i=i) for e in (1, 2, 3) for i in (1, 2, 3)))
+
+
+def test_letter_that_begins_the_next_name_is_no_unit() -> None:
+    line = "[GAN] Epoch 1/10 D Loss: 1.4102 G Loss: 0.6668 | Val G Loss: 0.6625"
+    assert columns(line)[2:] == ["D_Loss", "G_Loss", "Val_G_Loss"]
+    assert columns("epoch 1 mem: 12.5 G loss: 0.6668")[-1] == "loss"

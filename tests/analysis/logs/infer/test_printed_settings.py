@@ -102,6 +102,13 @@ NONE = {
 }
 
 
+STAMPED = "".join(
+    f"[12/25 14:22:26] {line}\n"
+    for line in ("OPTIMIZER :", "    lr : 0.1", "    name : Momentum", "MODEL :", "    name : ResNet18")
+)
+FORMS[STAMPED] = {"OPTIMIZER.lr": 0.1, "OPTIMIZER.name": "Momentum", "MODEL.name": "ResNet18"}
+
+
 @pytest.mark.parametrize("printed", FORMS)
 def test_printed_settings_are_the_configuration(printed: str, read: Read) -> None:
     log = read(f"loading data\n{printed}starting\n{RECORDS}")

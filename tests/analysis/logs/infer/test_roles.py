@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gputel.analysis.logs.infer import candidates, roles, shapes
+from gputel.analysis.logs.log import Log
+
+Read = Callable[[str], Log]
 
 RECORDS = [f"step {i} loss {9 / i:.3f} lr 3e-4" for i in range(1, 61)]
 
@@ -55,3 +60,13 @@ def test_record_with_text_right_behind_it_is_read_as_the_others_are() -> None:
     assert evaluation is not None
     assert roles.role_beside(bar, main, None) is None
     assert roles.role_beside(evaluation, main, None) == "eval"
+
+
+def test_saved_best_model_with_its_step_is_no_evaluation(read: Read) -> None:
+    text = "".join(
+        f"Epoch {epoch}/9 Train Loss: {4 / epoch:.4f} | Val Loss: {5 / epoch:.4f}\n"
+        f"Saved new best model at epoch {epoch} with val loss {5 / epoch:.4f}\n"
+        for epoch in range(1, 10)
+    )
+    assert read(text).evals["name"].to_list() == ["val_loss"] * 9
+    assert len(set(read(text.replace("Saved new best", "Swapped in the")).evals["name"])) == 2

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gputel.analysis.logs.infer import naming, shapes, tables
+from gputel.analysis.logs.log import Log
+
+Read = Callable[[str], Log]
 
 
 @pytest.mark.parametrize("between", [",", " | ", "  "])
@@ -62,3 +67,11 @@ def test_heading_of_sets_names_the_cells_of_a_measure(row: bytes, names: list[st
     shape.lines = [1]
     cells = tables.column_name(shape, lines, naming.vocabulary())
     assert (None if cells is None else [cell.column for cell in cells]) == names
+
+
+def test_heading_without_a_name_for_its_index_is_one(read: Read) -> None:
+    rows = "".join(f"{row},{2 / (row + 1):.6f},0.9{row},{3 / (row + 1):.6f}\n" for row in range(9))
+    log = read(f"Model: tiny\n\n,loss,acc,val_loss\n{rows}\nResults:\n")
+    assert log.records["step"].to_list() == list(range(9))
+    assert log.records["loss"][0] == 2.0
+    assert log.evals.filter(name="val_loss")["value"][0] == 3.0
