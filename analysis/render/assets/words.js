@@ -135,7 +135,7 @@ function short(value, step, unit, largest) {
   if (unit === "clock") return shortClock(value, step);
   const size = Math.max(Math.abs(value), step || 0, largest || 0);
   const tiny = size < 1e-4 && !(step >= 1e-5); // a tick of 0.00005 beside one of 0.00010
-  if (size >= 1e15 || (tiny && value !== 0)) return value === 0 ? "0" : value.toExponential(1).replace(".0e", "e").replace("e+", "e");
+  if (size >= 1e15 || tiny) return value === 0 ? "0" : value.toExponential(1).replace(".0e", "e").replace("e+", "e");
   for (const [limit, letter] of [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e4, "k"]])
     if (size >= limit) return value === 0 ? "0" : trimmed(value / (letter === "k" ? 1e3 : limit), step / (letter === "k" ? 1e3 : limit)) + letter;
   return trimmed(value, step);

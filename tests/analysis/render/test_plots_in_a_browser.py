@@ -215,6 +215,11 @@ def test_ticks_of_one_axis_have_one_unit(chromium: Browser, tmp_path: Path) -> N
     tab = opened(chromium, tmp_path, loss(falling("d16")))
     ticks = "[0, 8000, 12000].map(value => short(value, 2000, null, 12000))"
     assert tab.evaluate(ticks) == ["0", "8k", "12k"]
+    assert tab.evaluate("[0, 2e-6, 1e-5].map(value => short(value, 2e-6, null, 1e-5))") == [
+        "0",
+        "2e-6",
+        "1e-5",
+    ]
 
 
 def test_other_runs_step_back_while_one_is_pointed_at(chromium: Browser, tmp_path: Path) -> None:
