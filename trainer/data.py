@@ -293,6 +293,10 @@ def _validated_elsewhere(files: list[Files], place: str, left_out: LeftOut | Non
         fault = f"is no {files[0].layout.name}, as --data is"
         raise TrainerError(f"--val-data {place}", fault, "give the same layout")
     rest = [replace(f, training=sorted(set(f.all) - set(paths)), validation=[]) for f in files]
+    if empty := next((f.name for f in rest if not f.training), None):
+        raise TrainerError(
+            f"--val-data {place}", f"leaves nothing of {empty} to train on", "give other files"
+        )
     return [replace(rest[0], validation=paths), *rest[1:]]
 
 

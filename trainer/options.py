@@ -21,9 +21,20 @@ if TYPE_CHECKING:  # torch takes seconds, and --help needs none of it
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+class Finite(click.FloatRange):
+    """click lets nan and inf into any range: no step of such a run would count."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not finite", param, ctx)
+        return number
+
+
 WHOLE, NATURAL = click.IntRange(1), click.IntRange(0)
-POSITIVE, ZERO_UP = click.FloatRange(0, min_open=True), click.FloatRange(0)
-PART, SHARE = click.FloatRange(0, 1, max_open=True), click.FloatRange(0, 1, min_open=True)
+POSITIVE, ZERO_UP = Finite(0, min_open=True), Finite(0)
+PART, SHARE = Finite(0, 1, max_open=True), Finite(0, 1, min_open=True)
 PATH = click.Path()
 GPU_STEP_TOKENS = 524_288
 
@@ -98,7 +109,7 @@ class Options:
     shard: str = option("none", "none fsdp", "fsdp: weights and optimizer spread over ranks")
     keep_whole_gradients: bool = option(False, bool, "fsdp: gradients travel once a step: more memory")
     network: str = option("default", "default wan", "wan: for slow links: gradients in bf16")
-    rank_timeout: float = option(600.0, click.FloatRange(1), "seconds without progress until a rank gives up")
+    rank_timeout: float = option(600.0, Finite(1), "seconds without progress until a rank gives up")
 
 
 def with_options(command: Command) -> Command:

@@ -181,11 +181,23 @@ def test_epochs_are_passes_over_the_data(run: Run, tmp_path: Path) -> None:
         (("--fp8",), "--fp8: a CPU does not multiply in eight bits; leave it out"),
         (("--resume", "best"), "--resume best: there is no run/checkpoints/best; see `checkpoints DIR`"),
         (("--data", "nowhere"), "nowhere: does not exist; see --data"),
+        (
+            ("--data", "runs.txt", "--val-data", "runs.txt"),
+            "--val-data runs.txt: leaves nothing of runs.txt to train on; give other files",
+        ),
     ],
 )
 def test_mistake_is_one_line_with_a_hint(run: Run, options: tuple[str, ...], answer: str) -> None:
+    Path("runs.txt").write_text("a text\n" * 100)
     result = run("--steps", "2", *options, code=1)
     assert result.stderr == answer + "\n"
+
+
+@pytest.mark.parametrize("options", ["--lr nan", "--lr inf", "--hours nan", "--rank-timeout inf"])
+def test_number_that_is_not_finite_is_refused_before_anything_is_read(options: str) -> None:
+    result = CliRunner().invoke(main, options.split())
+    assert result.exit_code == 2
+    assert f"Invalid value for '{options.split()[0]}': {options.split()[1]} is not finite" in result.stderr
 
 
 def test_options_are_those_that_the_documentation_names() -> None:
