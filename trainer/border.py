@@ -20,13 +20,12 @@ from torch.distributed.tensor import DTensor
 
 from gputel.trainer.checkpoint import Store, export, manifest, restore, resumed_from, same_run, write_manifest
 from gputel.trainer.data import Corpus, open_corpus
-from gputel.trainer.evaluate import Validation, sampled, validation_for
+from gputel.trainer.evaluate import MultipleChoice, Validation, questions, right, sampled, validation_for
 from gputel.trainer.guards import check_corpus
 from gputel.trainer.kernels import choose_attention, require_fp8
 from gputel.trainer.model import Model, built
 from gputel.trainer.optim import Optimizer, optimizer
 from gputel.trainer.options import Options, Progress, TrainingPlan, settled
-from gputel.trainer.questions import MultipleChoice, questions, right
 from gputel.trainer.ranks import STOPS, WAN, RankWatchdog, World, at_rest, grace_s
 from gputel.trainer.rows import Mixture, Source
 from gputel.trainer.say import RankError, TrainerError, Voice

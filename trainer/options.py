@@ -7,6 +7,7 @@ None in the table means "not said": what then holds depends on the device, the d
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -157,7 +158,7 @@ class TrainingPlan:
     eval_tokens: int
     gpu_name: str | None
 
-    @property
+    @cached_property
     def peak_flops(self) -> float | None:
         gpu = find_gpu(self.gpu_name) if self.gpu_name else None
         return gpu.peak_flops if gpu else None

@@ -86,7 +86,7 @@ class Training:
         self.plan, self.progress, self.options = run.plan, run.progress, run.plan.options
         self.watchdog = RankWatchdog(run.where, self.options.rank_timeout)
         self.border = Border(run, self.watchdog)
-        self.clock = Clock(run.where.device)
+        self.clock = StampClock(run.where.device)
         self.clock.time_travels(run.engine, bf16=self.options.network == "wan")
         self.first_step = run.progress.step
         self.recent_s: deque[float] = deque(maxlen=ETA_STEPS)
@@ -261,7 +261,7 @@ def _on_its_way(values: Tensor, device: torch.device) -> Tensor:
     return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values
 
 
-class Clock:
+class StampClock:
     """Stamps mark places in the device's work: on a GPU an event in its stream, and the host may be a step ahead
     of it; a CPU has done its work when a call returns, and the time is enough.
 

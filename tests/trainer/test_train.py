@@ -18,7 +18,7 @@ from gputel.trainer.checkpoint import verify
 from gputel.trainer.options import Options
 from gputel.trainer.ranks import WAN
 from gputel.trainer.say import step_line
-from gputel.trainer.train import Clock, Training, exit_code
+from gputel.trainer.train import StampClock, Training, exit_code
 
 from .conftest import TINY, Left, Run, steps_of
 from .small_model import CPU
@@ -297,7 +297,7 @@ def test_exit_codes_are_those_a_shell_expects() -> None:
     assert exit_code("non-finite loss") == 1
 
 
-class SimulatedGpu(Clock):
+class SimulatedGpu(StampClock):
     """Every stamp follows its share of a step's kernels. The host launches them faster than they run, until the
     queue is full; its clock stands still otherwise."""
 
@@ -337,7 +337,7 @@ def test_steps_at_a_border_last_as_long_as_any_other_on_a_gpu_with_a_launch_queu
     longer."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     gpu = SimulatedGpu()
-    monkeypatch.setattr("gputel.trainer.train.Clock", lambda _: gpu)
+    monkeypatch.setattr("gputel.trainer.train.StampClock", lambda _: gpu)
     options = f"--device-batch-size 2 --steps 8 --save-every 3 --out {tmp_path / 'run'}"
     result = CliRunner().invoke(main, [*TINY, *options.split()])
     assert result.exit_code == 0, result.output
@@ -353,7 +353,7 @@ def test_steps_at_a_border_last_as_long_as_any_other_on_a_gpu_with_a_launch_queu
 def test_spans_that_overlap_are_counted_once() -> None:
     """Buckets wait for each other in the queue of a slow link; only the time in which any of them travels
     counts."""
-    clock = Clock(CPU)
+    clock = StampClock(CPU)
     buckets = [(10.0 + i / 10, 13.0 + i / 10) for i in range(20)]
     assert clock.ms_of_any(buckets) == pytest.approx(4900)
     assert clock.ms_of_any([(10.0, 11.0), (12.0, 12.5), (10.2, 10.4)]) == pytest.approx(1500)
@@ -361,7 +361,7 @@ def test_spans_that_overlap_are_counted_once() -> None:
 
 
 def test_clock_of_a_cpu_is_the_hosts() -> None:
-    clock = Clock(CPU)
+    clock = StampClock(CPU)
     first = clock.stamp()
     torch.zeros(1)
     assert clock.ms(first, clock.stamp()) >= 0
