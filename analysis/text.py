@@ -33,7 +33,7 @@ EVENTS = {
     "oom": "out of memory",
     "overhead": "driver calls over budget",
     "rate": "new rate",
-    "sync": "sending",
+    "sync": "object storage",
     "train": "training",
     "unknown_rate": "no rate",
     "unseen": "stacks not seen",

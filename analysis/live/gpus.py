@@ -56,8 +56,10 @@ class GpuHistory:
 
     def describe(self, fact: dict[str, Any]) -> None:
         """Takes names and limits from a segment's run.json."""
+        rank = fact.get("node_rank")
+        node = "" if rank is None else str(rank)
         for gpu in fact.get("gpus") or []:
-            card = self._cards.setdefault((str(fact.get("node_rank") or ""), str(gpu["gpu"])), _Card())
+            card = self._cards.setdefault((node, str(gpu["gpu"])), _Card())
             card.name, card.limits = gpu.get("name"), gpu.get("limits") or {}
             card.uuid, card.host = gpu.get("uuid"), (fact.get("host") or {}).get("name")
             if gpu.get("memory_total_mib"):

@@ -173,7 +173,7 @@ def running_mean(values: Numbers, width: int) -> Numbers:
 
 
 def _cut(axes: Axes, shown: Sequence[Series], share: float) -> None:
-    """Cuts an axis as the page does: first steps, first evaluations and outliers leave the plot, no last value does."""
+    """Cuts an axis as the page does: first steps, evaluations and outliers leave the plot, no last value does."""
     finite = [series.y[np.isfinite(series.y)] for series in shown]
     ends = [values[-1] for values in finite if values.size]
     if not ends:

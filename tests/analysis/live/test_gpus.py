@@ -61,8 +61,10 @@ def test_same_index_on_two_nodes_is_two_gpus_with_their_own_names_and_limits() -
     for rank, name in ((0, "H100"), (1, "A100")):
         card = {"gpu": "0", "name": name, "limits": {"power_w": 700}, "memory_total_mib": 1000 * (rank + 1)}
         gpus.describe({"node_rank": rank, "host": {"name": f"box{rank}"}, "gpus": [card]})
-    gpus.take(second(0, power_w_mean=1.0), "nodes/1/output.log")
-    (gpu,) = gpus.view()
+    for node in (1, 0):
+        gpus.take(second(0, power_w_mean=1.0), f"nodes/{node}/output.log")
+    first, gpu = gpus.view()
+    assert (first.node, first.name, first.host) == ("0", "H100", "box0")
     assert (gpu.node, gpu.name, gpu.host) == ("1", "A100", "box1")
     assert gpu.limits == {"power_w": 700, "memory_total_mib": 2000}
     assert gpus.memory_mib("0", "nodes/1/output.log") == 2000
