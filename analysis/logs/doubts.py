@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.doubts import Doubt
+from gputel.analysis.logs.names import is_evaluation, legal
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.patterns import Reject
@@ -265,12 +266,16 @@ def _unread(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
-    """A loss that is printed more than half as often as there are records, and that was not read."""
+    """A loss that is printed more than half as often as there are records, and that was not read.
+
+    Of a held-out set it is enough that no evaluation was read: it may begin where the format was known already.
+    """
     if log.unread is None:
         return
     name, count, line = log.unread
     rows = log.records.height or log.evals["line"].n_unique()
-    if rows and count >= LEAST_UNREAD and count > 0.5 * rows and count > _epochs_passed(log):
+    often = count > 0.5 * rows and count > _epochs_passed(log)
+    if rows and count >= LEAST_UNREAD and (often or (is_evaluation(legal(name)) and log.evals.is_empty())):
         kind = "records" if log.records.height else "evaluations"
         yield _doubt(
             "unread-losses",

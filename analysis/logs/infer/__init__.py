@@ -19,7 +19,7 @@ from gputel.analysis.logs.infer.dialects import LOSS, OPPOSED, PARTS, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
 from gputel.analysis.logs.infer.naming import is_average
 from gputel.analysis.logs.infer.places import Named, is_place
-from gputel.analysis.logs.infer.roles import SUMMARY, is_torn, role_beside, with_sets, without_settings
+from gputel.analysis.logs.infer.roles import SAVES, SUMMARY, is_torn, role_beside, with_sets, without_settings
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
 
 MOST_LINES = 40_000
@@ -152,7 +152,7 @@ def _is_alive(line: Candidate, few: bool) -> bool:
         return False
     if line.place and "loss" in line.columns and line.shape.count < 3:
         rich = len({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu"} & set(line.columns)) > 2
-        return (few or rich) and not line.is_quoted
+        return (few or rich) and not (line.is_quoted or SAVES.match(line.shape.words[0]))
     return line.shape.count > 1 and line.speaks and bool(line.changing)
 
 

@@ -194,7 +194,7 @@ def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
     if evals:
         return replace(candidate, role="mixed")
     if _evaluates(candidate, headed=headed):
-        return replace(candidate, role="eval", named=tuple(_as_evaluation(candidate)))
+        return as_evaluation(candidate)
     return candidate
 
 
@@ -206,6 +206,10 @@ def _evaluates(candidate: Candidate, *, headed: bool) -> bool:
     trains = any("train" in named.source.lower() for named in candidate.metrics)
     begins = _BEGINS.match(candidate.shape.english[0]) is not None
     return not trains and (begins or not {"lr", "grad_norm"} & set(candidate.columns))
+
+
+def as_evaluation(candidate: Candidate) -> Candidate:
+    return replace(candidate, role="eval", named=tuple(_as_evaluation(candidate)))
 
 
 def _as_evaluation(candidate: Candidate) -> list[Named]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from gputel.analysis.logs.drafts import TOTALS
-from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
 from gputel.analysis.logs.infer.languages import english
 from gputel.analysis.logs.infer.line_tables import LineTable
 from gputel.analysis.logs.infer.places import Named
@@ -38,8 +38,10 @@ def total(candidate: Candidate) -> int | None:
 def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> list[Candidate]:
     """Leaves out shapes whose lines an evaluation announces, where others that are not announced are the records.
 
-    So are running figures of an evaluation that ends with a line of its own: `Sample: 7, pixAcc: 0.4`.
+    So are running figures of an evaluation that ends with a line of its own: `Sample: 7, pixAcc: 0.4`. A loss
+    without a place below a line that speaks of a test, each time, is its result.
     """
+    candidates = [as_evaluation(c) if _is_result(c, lines) else c for c in candidates]
     counting = [c for c in candidates if c.role in ("train", "mixed") and c.loses]
     announced = [c for c in counting if "epoch" not in c.columns and _is_announced(c, lines)]
     totals = {total(c) for c in counting if c not in announced}
@@ -57,6 +59,14 @@ def _is_announced(candidate: Candidate, lines: Sequence[bytes]) -> bool:
     begins = [candidate.shape.lines[row] for row in _beginnings(candidate)]
     announced = sum(_announcement(lines, number) is not None for number in begins)
     return announced >= 0.5 * len(begins) if total(candidate) is not None else announced == len(begins) > 1
+
+
+def _is_result(candidate: Candidate, lines: Sequence[bytes]) -> bool:
+    """Whether every one of its lines stands below a line that announces an evaluation, and none says a place."""
+    if candidate.role != "train" or candidate.place or candidate.shape.count < 2 or not candidate.loses:
+        return False
+    trains = any("train" in cell.source.lower() for cell in candidate.metrics) or "lr" in candidate.columns
+    return not trains and all(_announcement(lines, number) is not None for number in candidate.shape.lines)
 
 
 def _is_running(candidate: Candidate, candidates: Sequence[Candidate], lines: Sequence[bytes]) -> bool:

@@ -295,7 +295,7 @@ def _loss(cells: list[Named], shape: LineShape) -> list[Named]:
     parts = {word.removesuffix("_loss") for word in plain if PARTS.search(word) and not is_evaluation(word)}
     if trained is None or (len(parts) > 1 and PARTS.search(trained)):
         return cells
-    if trained == "total" and not parts and not _is_in_epoch(cells):
+    if trained in ("total", "tot") and not parts and not _is_in_epoch(cells):
         return cells
     means = [is_mean for word, is_mean in zip(plain, map(_is_mean, normal), strict=True) if word == trained]
     renamed = [

@@ -18,7 +18,7 @@ SUMMARY = re.compile(
 )
 
 _HELD_OUT = re.compile(rb"(?i)(?<![a-z])(?:(?P<test>test(?:ing)?)|val|valid\w*|dev)(?![a-z])")
-_SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
+SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
 _BEST = re.compile(
     rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b"
 )  # repeats an evaluation
@@ -44,7 +44,7 @@ def _is_known_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bo
 
 def _is_evaluation(line: Candidate, *_: Candidate | None) -> bool:
     """An evaluation with a figure, and not the best one so far once more."""
-    repeats = _SAVES.match(line.shape.words[0]) or (line.place is None and _BEST.search(line.shape.spoken))
+    repeats = SAVES.match(line.shape.words[0]) or (line.place is None and _BEST.search(line.shape.spoken))
     return line.role == "eval" and line.is_measured and not repeats
 
 

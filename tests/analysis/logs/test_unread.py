@@ -101,3 +101,15 @@ def test_best_so_far_in_another_language_is_no_unread_loss(read: Read) -> None:
     )
     assert not read(text.replace("{}", "保存最佳模型")).doubts
     assert read(text.replace("{}", "另一个模型")).doubts
+
+
+def test_evaluations_that_begin_late_in_a_long_log_are_doubtful(read: Read) -> None:
+    """A format is inferred from the beginning of a log; what comes later in other words is not read."""
+    steps = [f"step {step} loss {3 / (step + 1):.5f} lr 1e-3\n" for step in range(30_000)]
+    late = [
+        f"Evaluation at step {30_000 + at}: val_loss={2 / (at + 1):.4f}\nstep {30_000 + at} loss 0.5 lr 1e-3\n"
+        for at in range(9)
+    ]
+    log = read("".join(steps + late))
+    assert [doubt.what for doubt in log.doubts] == ["unread-losses"] or log.evals.height == 9
+    assert read("".join(steps)).doubts == ()

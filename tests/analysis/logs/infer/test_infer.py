@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from gputel.analysis.logs import formats, infer, regex_engine
 from gputel.analysis.logs.lines import Splitter
+from gputel.analysis.logs.log import Log
 from gputel.analysis.logs.parser import Parser
 
 REAL_LOGS = Path(__file__).resolve().parents[5] / "shared" / "logs"
@@ -291,3 +292,9 @@ def test_rewards_in_two_states_are_records_both() -> None:
     log = [line.format(1000 + i, "observe" if i < 6 else "train", 9 - i, i / 5) for i in range(9)]
     steps, _ = inferred("".join(log).encode())
     assert steps.height == 9
+
+
+def test_metadata_of_a_loaded_checkpoint_is_no_record(read: Callable[[str], Log]) -> None:
+    meta = "{'iteration': 27, 'train_loss': 1.487, 'policy_loss': 1.451, 'lr': 0.001, 'grad_norm': 0.1}"
+    assert read(f"Loaded checkpoints/best.pt  meta={meta}\nwalls in top-10: 6\n").is_empty
+    assert read(f"Finished best.pt  meta={meta}\nwalls in top-10: 6\n").records.height == 1

@@ -87,3 +87,10 @@ def test_batches_of_an_evaluation_are_left_out_where_a_line_gives_their_mean(mea
     made, rows = found(*"".join(epochs).splitlines())
     assert sum(line.role == "eval" for line in loops.without_evaluations(made, rows)) <= left
     assert len(loops.without_evaluations(made, rows)) == len(made) - (left == 1)
+
+
+@pytest.mark.parametrize(("heading", "role"), [("TEST DATA EVALUATION", "eval"), ("SECOND STAGE", "train")])
+def test_loss_without_a_place_below_a_test_is_its_result(heading: str, role: str) -> None:
+    once = [f"# TASK {{e}} {heading}", "Average Loss: 3.8{e}, Average Accuracy: 0.3{e}"]
+    made, rows = found(*(line.format(e=e) for e in range(5) for line in once))
+    assert role in [line.role for line in loops.without_evaluations(made, rows)]

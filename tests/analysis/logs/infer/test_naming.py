@@ -106,3 +106,8 @@ def test_letter_that_begins_the_next_name_is_no_unit() -> None:
     line = "[GAN] Epoch 1/10 D Loss: 1.4102 G Loss: 0.6668 | Val G Loss: 0.6625"
     assert columns(line)[2:] == ["D_Loss", "G_Loss", "Val_G_Loss"]
     assert columns("epoch 1 mem: 12.5 G loss: 0.6668")[-1] == "loss"
+
+
+def test_tot_beside_its_parts_is_the_loss() -> None:
+    assert columns("it 10 Tot: 3.1 Rec: 2.1 KL: 1.0")[1:] == ["loss", "Rec", "KL"]
+    assert "loss" not in columns("it 10 Tot: 3.1 Seen: 2.1")
