@@ -47,9 +47,11 @@ function choiceOf(name, chosen, change) {
 
 function titleOf(chart) { return chart.canvas.closest("figure").querySelector("h2, h3").textContent; }
 
-// The other metric of the same run; of a plot with a single curve, that one.
+// The other metric of the same run, and there of the same GPU; of the only run, else its first curve.
 function partnerOf(own, { series }) {
-  return series.find((other) => other.run === own.run && other.name === own.name) || (series.length === 1 ? series[0] : series.find((other) => own.run && other.run === own.run));
+  const same = view.runs.length > 1 ? series.filter((other) => own.run && other.run === own.run) : series;
+  const begins = (a, b) => `${a.name} `.startsWith(`${b.name} `);
+  return same.find((other) => begins(own, other) || begins(other, own)) || same[0];
 }
 
 // In ascending order of x; without a place that both know, or outside of what the other covers, there is no point.
@@ -60,6 +62,6 @@ function pointsOf(own, index, other) {
   for (let i = 0; i < places.length; i++)
     if (places[i] >= known[0] && places[i] <= known[known.length - 1] && Number.isFinite(there[i]) && Number.isFinite(own.y[i])) points.push([there[i], own.y[i]]);
   points.sort((a, b) => a[0] - b[0]);
-  const { name, run, tint } = own, column = (at) => Float64Array.from(points, (point) => point[at]);
+  const { run, tint } = own, name = own.name === other.name ? own.name : `${own.name} against ${other.name}`, column = (at) => Float64Array.from(points, (point) => point[at]);
   return { name, run, tint, index, style: "points", x: { against: column(0) }, y: column(1), measured: points.length, hidden: false, folded: own.folded };
 }

@@ -82,6 +82,34 @@ def test_run_without_the_other_metric_has_no_points(chromium: Browser, tmp_path:
     tab = opened(chromium, tmp_path)
     tab.evaluate("drawAgainst(chartNamed('mfu'), chartNamed('loss'))")
     assert tab.evaluate(POINTS) == [["d16", [4.0, 5.0, 9.0], [42.0, 44.0, 40.0]]]
+    tab.evaluate("drawAgainst(chartNamed('loss'), chartNamed('mfu'))")
+    assert tab.evaluate(POINTS) == [["d16", [40.0, 42.0, 44.0], [9.0, 4.0, 5.0]]]
+
+
+def test_readings_of_a_gpu_are_drawn_against_others_of_the_same_gpu(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    def of_gpus(panel: str, *names: str) -> Curves:
+        series = (
+            Series(name, {"time": np.arange(2.0)}, np.full(2, float(n))) for n, name in enumerate(names)
+        )
+        axis = PlotAxis("time", "time", "s")
+        return Curves(panel, panel, (axis,), PlotAxis(panel, panel), tuple(series), link="recording")
+
+    power = of_gpus("power", "mean of 11 GPUs", "GPU 0", "GPU 1", "GPU 10")
+    clocks = of_gpus("clocks", "GPU 10 SM", "GPU 1 SM")
+    loss = of_gpus("loss", "d16")
+    file = tmp_path / "page.html"
+    file.write_bytes(html.html(Document("d16", [Section("", [power, clocks, loss])], runs=("d16",))))
+    tab = chromium.tab(1280, 900)
+    tab.open(file)
+    tab.evaluate("drawAgainst(chartNamed('clocks'), chartNamed('power'))")
+    assert tab.evaluate(POINTS) == [
+        ["GPU 10 SM against GPU 10", [3.0, 3.0], [0.0, 0.0]],
+        ["GPU 1 SM against GPU 1", [2.0, 2.0], [1.0, 1.0]],
+    ]
+    tab.evaluate("drawAgainst(chartNamed('loss'), chartNamed('power'))")
+    assert tab.evaluate(f"{POINTS}[0][0]") == "d16 against mean of 11 GPUs"
 
 
 def test_pinned_plot_stands_first_and_goes_back(chromium: Browser, tmp_path: Path) -> None:
