@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import re
+import shutil
 from pathlib import Path
 
 import torch
@@ -24,11 +25,15 @@ def test_newest_checkpoints_stay_and_the_best_besides(run: Run, tmp_path: Path) 
 
 def test_checkpoints_are_listed_and_pruned_to_weights(run: Run, tmp_path: Path) -> None:
     run("--steps", "4", "--eval-every", "2", "--save-every", "2")
-    (tmp_path / "run" / "checkpoints" / "step_000003.part").mkdir()
+    folder = tmp_path / "run" / "checkpoints"
+    (folder / "step_000003.part").mkdir()
+    cut = shutil.copytree(folder / "step_000002", folder / "step_000001") / "model_00000.pt"
+    cut.write_bytes(cut.read_bytes()[:-1])
     listed = CliRunner().invoke(main, ["checkpoints", "run"]).stdout.splitlines()
-    assert re.fullmatch(r"step_000002 +2 +\d\.\d{4} +\d+s +\d\.\d  complete", listed[1])
-    assert "incomplete" in listed[2]
-    assert re.fullmatch(r"step_000004 +4 .*  complete \(best, latest\)", listed[3])
+    assert re.fullmatch(r"step_000001 +2 .*  incomplete", listed[1])
+    assert re.fullmatch(r"step_000002 +2 +\d\.\d{4} +\d+s +\d\.\d  complete", listed[2])
+    assert re.fullmatch(r"step_000003.part +- +- +- +0\.0  incomplete", listed[3])
+    assert re.fullmatch(r"step_000004 +4 .*  complete \(best, latest\)", listed[4])
     pruned = CliRunner().invoke(main, ["checkpoints", "run", "--prune"]).stdout
     assert pruned.count("weights only") == 2
     run("--steps", "8", "--resume", "latest", code=1)
