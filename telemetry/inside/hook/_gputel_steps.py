@@ -10,7 +10,6 @@ begins when its first optimizer comes again.
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import contextlib
 import fcntl
@@ -20,6 +19,7 @@ import os
 import struct
 import sys
 import threading
+from _thread import get_ident
 from time import CLOCK_BOOTTIME, clock_gettime_ns, perf_counter_ns, time_ns
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -34,10 +34,12 @@ HIGH = 700  # descriptors below are counted and closed by some programs
 MOST_WAITING = 64 << 20  # bytes that nothing has taken out of memory
 HIDES_FRAMES = sys.version_info >= (3, 11)
 NOT_ANY = 0  # the number of no thread
+NO_FETCHES = 0, 0
+TOGETHER_NS = 200_000_000  # records of shorter steps are written together
 
 
 class StepRecorder:
-    """Adds up what the hooks see, and writes it when a step has ended."""
+    """Adds up what the hooks see; writes it when a step has ended, at most five times a second."""
 
     def __init__(self, folder: str, place: Callable[[], dict[str, int | None]]) -> None:
         self._folder, self._place = folder, place
@@ -55,7 +57,9 @@ class StepRecorder:
         self._stepping: tuple[int, int] | None = None  # which optimizer, since when
         self._first: int | None = None
         self._collecting = 0
-        self._unclaimed: dict[int, list[int]] = {}  # by iterator: time and number of fetches since a backward
+        self._waiting: list[bytes] = []
+        self._written = 0
+        self._unclaimed: dict[int, tuple[int, int]] = {}  # by iterator: its fetches since a backward
         self._clear()
 
     def _clear(self) -> None:
@@ -66,10 +70,8 @@ class StepRecorder:
     def hook(self, torch: ModuleType) -> None:
         """Bring the hooks in. Raises LookupError or AttributeError, before any, where this torch lacks a name."""
         optimizer, loading = sys.modules["torch.optim.optimizer"], sys.modules["torch.utils.data.dataloader"]
-        before, after = (
-            optimizer.register_optimizer_step_pre_hook,
-            optimizer.register_optimizer_step_post_hook,
-        )
+        before = optimizer.register_optimizer_step_pre_hook
+        after = optimizer.register_optimizer_step_post_hook
         iterator, backward = loading._BaseDataLoaderIter, torch.autograd._engine_run_backward
         self._compiles, self._has_gradients = torch.compiler.is_compiling, torch.is_grad_enabled
         if HIDES_FRAMES:
@@ -80,7 +82,7 @@ class StepRecorder:
         after(self._end_optimizer)
         gc.callbacks.append(self._collect)
         os.register_at_fork(after_in_child=self._begin_in_child)
-        atexit.register(self._end_step)
+        atexit.register(self._end)
 
     def _begin_in_child(self) -> None:
         """Leave the parent's file to it; the child has its own."""
@@ -88,13 +90,15 @@ class StepRecorder:
             if self._is_ours():
                 os.close(self._file)
         self._file = -1
-        self._forget(_thread.get_ident())
+        self._forget(get_ident())
 
     def _fetch_hook(self, fetch: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def __next__(iterator: Any) -> Any:  # noqa: N807
-            if self._compiles() or self._fetching or _thread.get_ident() != self._thread:
+            if self._fetching or get_ident() != self._thread:
                 return fetch(iterator)
-            self._begin_fetch()
+            if self._ended is not None:
+                self._end_step()
+            self._fetching, self._stepping = True, None
             began = perf_counter_ns()
             try:
                 batch = fetch(iterator)
@@ -103,23 +107,16 @@ class StepRecorder:
                 if error.__traceback__ is not None:
                     error.__traceback__ = error.__traceback__.tb_next  # without this frame
                 raise
-            self._end_fetch(iterator, perf_counter_ns() - began)
+            took = perf_counter_ns() - began
+            self._fetching = False
+            if self._has_gradients():
+                before, count = self._unclaimed.get(id(iterator), NO_FETCHES)
+                self._unclaimed[id(iterator)] = before + took, count + 1
+            else:
+                self._flags |= EVALUATES
             return batch
 
         return __next__
-
-    def _begin_fetch(self) -> None:
-        self._end_step()
-        self._fetching, self._stepping = True, None
-
-    def _end_fetch(self, iterator: object, took: int) -> None:
-        self._fetching = False
-        if not self._has_gradients():
-            self._flags |= EVALUATES
-            return
-        sums = self._unclaimed.setdefault(id(iterator), [0, 0])
-        sums[0] += took
-        sums[1] += 1
 
     def _end_iterator(self, iterator: object) -> None:
         """What came from it since the last backward was not trained on."""
@@ -129,9 +126,15 @@ class StepRecorder:
 
     def _backward_hook(self, backward: Callable[..., Any]) -> Callable[..., Any]:
         def _engine_run_backward(*args: Any, **options: Any) -> Any:
-            if self._compiles() or self._in_backward or not self._is_training_thread():
+            if self._in_backward or self._is_beside():
                 return backward(*args, **options)
-            self._begin_backward()
+            if self._ended is not None:
+                self._end_step()
+            self._in_backward = True
+            for took, count in self._unclaimed.values():
+                self._fetch_ns += took
+                self._fetches += count
+            self._unclaimed.clear()
             began = perf_counter_ns()
             try:
                 return backward(*args, **options)
@@ -146,23 +149,14 @@ class StepRecorder:
 
         return _engine_run_backward
 
-    def _is_training_thread(self) -> bool:
-        """The thread of the first backward trains; until then the main one is taken for it."""
-        if self._trained or not self._thread:
-            return _thread.get_ident() == self._thread
-        self._trained, self._thread = True, _thread.get_ident()
-        return True
-
-    def _begin_backward(self) -> None:
-        self._end_step()
-        self._in_backward = True
-        for took, count in self._unclaimed.values():
-            self._fetch_ns += took
-            self._fetches += count
-        self._unclaimed.clear()
+    def _is_beside(self) -> bool:
+        """Whether this thread is not the one that trains: that of the first backward, until then the main one."""
+        if not self._trained:
+            self._trained, self._thread = True, get_ident()
+        return get_ident() != self._thread
 
     def _begin_optimizer(self, optimizer: object, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-        if self._compiles() or not (_thread.get_ident() == self._thread or self._in_backward):
+        if self._compiles() or not (get_ident() == self._thread or self._in_backward):
             return
         if self._stepping is not None and self._stepping[0] != id(optimizer):
             return  # one that steps within another
@@ -211,16 +205,26 @@ class StepRecorder:
         )
         self._border = now
         self._clear()
-        self._write(record)
+        self._waiting.append(record)
+        if now - self._written >= TOGETHER_NS:
+            self._written = now
+            self._write()
 
-    def _write(self, record: bytes) -> None:
+    def _end(self) -> None:
+        self._end_step()
+        self._write()
+
+    def _write(self) -> None:
         """Append in one write; after a short one this process writes no more, so that it is the last."""
+        records, self._waiting = b"".join(self._waiting), []
+        if not (records and self._thread):
+            return
         try:
             if self._file < 0:
                 self._open()
             elif not self._is_ours():
                 raise OSError("the program has closed the file")
-            if os.write(self._file, record) < len(record):
+            if os.write(self._file, records) < len(records):
                 raise OSError("no space left in memory")
         except Exception as error:
             self._thread, self._trained = NOT_ANY, True
@@ -235,10 +239,8 @@ class StepRecorder:
             os.close(low)
         status = os.fstat(file)
         self._file, self._identity = file, (status.st_dev, status.st_ino)
-        rank, world = (
-            -1 if number is None else number for number in map(self._place().get, ("rank", "world"))
-        )
-        if os.write(file, HEADER.pack(MAGIC, self._wall(), rank, world)) < HEADER.size:
+        place = [-1 if number is None else number for number in map(self._place().get, ("rank", "world"))]
+        if os.write(file, HEADER.pack(MAGIC, self._wall(), *place)) < HEADER.size:
             raise OSError("no space left in memory")
 
     def _wall(self) -> int:

@@ -236,7 +236,7 @@ LIMIT = """
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 train()
-resource.setrlimit(resource.RLIMIT_FSIZE, (280, 280))
+resource.setrlimit(resource.RLIMIT_FSIZE, (140, 140))
 train()
 """
 
@@ -255,7 +255,7 @@ def test_failure_ends_the_records_and_nothing_else(
     same(this_python, BEGIN + script, meeting, stub)
     assert [failure in line for line in unseen.failures(meeting)] == [True]
     content = next(meeting.glob(f"*{step_records.ENDING}")).read_bytes()
-    assert len(content) // step_records.SIZE == 1 + 3
+    assert len(content) // step_records.SIZE == 1 + 1
 
 
 def test_folder_that_goes_is_silence(this_python: Path, meeting: Path, stub: Path) -> None:
@@ -264,10 +264,11 @@ def test_folder_that_goes_is_silence(this_python: Path, meeting: Path, stub: Pat
     meeting.mkdir()
 
 
-def test_killed_training_leaves_all_but_its_last_step(this_python: Path, meeting: Path, stub: Path) -> None:
+def test_killed_training_leaves_what_was_written(this_python: Path, meeting: Path, stub: Path) -> None:
+    """The first step at once, later ones five times a second."""
     script = "import os, signal\ntrain()\nos.kill(os.getpid(), signal.SIGKILL)"
     run(this_python, BEGIN + script, environment(meeting, stub, level="steps"), cwd=stub.parent)
-    assert len(steps(meeting)) == 3
+    assert len(steps(meeting)) >= 1
 
 
 def test_levels_are_those_that_the_hook_knows() -> None:
