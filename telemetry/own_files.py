@@ -49,7 +49,7 @@ def read_own(path: Path, most: int = LARGEST) -> bytes:
     if is_foreign(path):
         raise ForeignFileError(errno.ENOENT, FOREIGN, str(path))
     with path.open("rb") as file:
-        content = file.read(most + 1)
+        content = file.read(min(os.fstat(file.fileno()).st_size, most) + 1)  # memory is taken before it is read
     if len(content) > most:
         raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB", str(path))
     return content

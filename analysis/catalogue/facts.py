@@ -51,6 +51,7 @@ TYPED = (
 FACTS: Mapping[str, str] = {name: kind for kind, names in TYPED for name in names.split()}
 """Every fact and its type. A run that lacks one has null; times are texts of the form 2026-11-22T10:00:00.000Z."""
 
+MOST = sys.float_info.max
 LARGEST = 2**63  # from here on a database holds no whole number
 
 TAGS, PACKAGES, CONFIG, ENVIRONMENT = "tag", "package", "config", "env"
@@ -236,7 +237,7 @@ def _usable(items: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, float | str
         elif isinstance(value, bool):
             yield _text(name), str(value).lower()
         elif isinstance(value, (int, float)):
-            if abs(value) <= sys.float_info.max:
+            if -MOST <= value <= MOST:
                 yield _text(name), float(value) if abs(value) >= LARGEST else value
         elif value is not None:
             yield _text(name), _text(str(value))
@@ -265,7 +266,8 @@ def _median(records: pl.DataFrame, name: str) -> float | None:
 
 def row(facts: Mapping[str, Any], settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> CatalogueRow:
     """A row in which every cell has its type; what has another, or no database can hold, is null."""
-    typed = {name: cell(facts.get(name)) for name, cell in CELLS.items()}
+    known = facts.get
+    typed = {name: None if (value := known(name)) is None else cell(value) for name, cell in CELLS.items()}
     figures = {
         _text(name): {key: _sql_number(figure) for key in FIGURES if (figure := each.get(key)) is not None}
         for name, each in metrics.items()
@@ -273,8 +275,8 @@ def row(facts: Mapping[str, Any], settings: Mapping[str, Any], metrics: Mapping[
     return CatalogueRow(typed, dict(_usable(settings.items())), figures)
 
 
-def _words(value: Any) -> str | None:
-    return None if value is None else _text(str(value))
+def _words(value: Any) -> str:
+    return _text(str(value))
 
 
 def _sql_whole(value: Any) -> int | None:
@@ -284,7 +286,7 @@ def _sql_whole(value: Any) -> int | None:
 
 def _sql_number(value: Any) -> float | None:
     is_number = isinstance(value, (int, float))
-    return float(value) if is_number and abs(value) <= sys.float_info.max else None
+    return float(value) if is_number and -MOST <= value <= MOST else None
 
 
 OF_KIND: Mapping[str, Callable[[Any], Any]] = {
