@@ -1,6 +1,6 @@
 """A `.wandb` file, which W&B writes while a run goes on -> one stored run.
 
-Two of three records are summaries of what the history has, and are passed over. `_step` counts calls of `log`, not
+Two of three records are summaries of the row before them, and are passed over. `_step` counts calls of `log`, not
 steps: the step is the metric that `define_metric` names, else one that is called like a step.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -42,6 +43,7 @@ MOST_PRINTED = 64 << 20  # bytes of console output
 PRINTED = Path("files", "output.log")  # where W&B keeps it beside the file, too
 UNKNOWN = "_step"
 JSON_TEXT = b"\x82\x01"  # the key of a value
+SHORTEST = 8  # bytes of an item
 SIZES = {1: 8, 5: 4}  # of fields of fixed size
 
 
@@ -57,6 +59,8 @@ class _Read:
     started: int | None = None
     exit_code: int | None = None
     printed: bytearray = field(default_factory=bytearray)
+    summary: dict[str, Any] = field(default_factory=dict)
+    last_summary: bytes = b""
     stats: SystemStats = field(default_factory=SystemStats)
 
 
@@ -93,6 +97,7 @@ class FileReader:
                     rows=list(read.rows),
                     skipped=Counter(read.skipped),
                     printed=bytearray(read.printed),
+                    summary=dict(read.summary),
                     stats=deepcopy(read.stats),
                 ),
             )
@@ -112,6 +117,7 @@ class FileReader:
             started=read.started,
             notes=notes,
             printed=printed,
+            summary=_summary(read),
             telemetry=read.stats.table(),
         )
 
@@ -221,6 +227,42 @@ def _take_config(data: bytes, at: int, end: int, read: _Read) -> None:
                 read.config[".".join(names)] = value
 
 
+def _take_summary(data: bytes, at: int, end: int, read: _Read) -> None:
+    """Takes what a program has set itself; of what repeats the row before it, the last one is kept for the end."""
+    read.last_summary = data[at:end]
+    name = data[at + 4 : at + 4 + data[at + 3]] if end - at > SHORTEST else b""
+    if not (read.rows and name.decode(errors="replace") in read.rows[-1]):
+        read.summary |= _summary_items(read.last_summary)
+
+
+def _summary_items(data: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for part in fields(data):
+        if part.number == 1 and part.kind == BYTES:
+            names, content = [], b"null"
+            for each in fields(data, part.start, part.end):
+                if each.number in (1, 2) and each.kind == BYTES:
+                    names.append(text(data, each))
+                elif each.number == 16 and each.kind == BYTES:
+                    content = data[each.start : each.end]
+            found["/".join(names)] = json.loads(content)
+    return found
+
+
+def _summary(read: _Read) -> dict[str, float | str]:
+    """What was set or logged and has no value in the history."""
+    with suppress(ValueError, RecursionError):  # damage of the last one costs that one
+        read.summary |= _summary_items(read.last_summary)
+    in_history = {name for row in read.rows for name in row}
+    own = (name for name in read.summary if name not in in_history and not name.startswith("_"))
+    return settings({name: cell for name in own if not _is_object(cell := read.summary[name])})
+
+
+def _is_object(cell: object) -> bool:
+    """Whether a value is a histogram, an image or such."""
+    return isinstance(cell, dict) and "_type" in cell
+
+
 def _take_metric(data: bytes, at: int, end: int, read: _Read) -> None:
     """Takes which metric is the step of another."""
     name = axis = ""
@@ -269,6 +311,7 @@ _TAKERS = {
     OUTPUT: _take_output,
     RAW_OUTPUT: _take_output,
     CONFIG: _take_config,
+    SUMMARY: _take_summary,
     STATS: _take_stats,
     METRIC: _take_metric,
     RUN: _take_run,

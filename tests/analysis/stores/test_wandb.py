@@ -56,6 +56,15 @@ def test_summaries_are_passed_over(tmp_path: Path) -> None:
     assert read(tmp_path, framed(records)).records["loss"].max() == 8.0
 
 
+def test_summary_has_what_was_set_and_what_the_history_lacks(tmp_path: Path) -> None:
+    """A program sets a value in a record of its own; older versions end with one record of everything."""
+    own = [summary({"best_acc": 0.75}), summary({"nested": {"a": 1.5}, "hist": {"_type": "histogram"}})]
+    last = summary({"train/loss": 99, "_step": 3, "note": "x", "best_acc": 0.8})
+    repeats = [each for row in rows(5) for each in (row, summary({"train/loss": 99, "unseen": 1}))]
+    log = read(tmp_path, framed([*repeats[:4], *own, *repeats[4:], last]))
+    assert log.summary == {"best_acc": 0.8, "nested.a": 1.5, "note": "x"}
+
+
 def test_values_of_the_typed_schema_are_read(tmp_path: Path) -> None:
     typed = [
         packed(1, packed(1, b"loss") + b"\x31" + struct.pack("<d", 2.5)),
