@@ -49,7 +49,8 @@ def read_own(path: Path, most: int = LARGEST) -> bytes:
     if is_foreign(path):
         raise ForeignFileError(errno.ENOENT, FOREIGN, str(path))
     with path.open("rb") as file:
-        content = file.read(min(os.fstat(file.fileno()).st_size, most) + 1)  # memory is taken before it is read
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(min(size, most) + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB", str(path))
     return content

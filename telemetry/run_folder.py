@@ -264,12 +264,17 @@ def wall_ns(facts: Mapping[str, object], name: str) -> int | None:
 def now_ns(segment: Path) -> int:
     """This moment on the wall clock of a recording, which stays as it was when the machine's clock is set."""
     facts = readable_facts(segment, warn=False)
+    recorded = booted_ns(facts) if boot_of(facts) == boot_name() is not None else None
+    return (wall_at_boot() if recorded is None else recorded) + boot_ns()
+
+
+def booted_ns(facts: Mapping[str, object]) -> int | None:
+    """What the wall clock of a recording was when the boot clock of its machine was 0; None if unknown."""
     started = facts.get("started")
-    if isinstance(started, dict) and _boot(facts) == boot_name() is not None:
-        wall, boot = started.get("wall_ns"), started.get("boot_ns")
-        if isinstance(wall, int) and isinstance(boot, int):
-            return wall - boot + boot_ns()
-    return wall_at_boot() + boot_ns()
+    wall, boot = (
+        (started.get("wall_ns"), started.get("boot_ns")) if isinstance(started, dict) else (None, None)
+    )
+    return wall - boot if isinstance(wall, int) and isinstance(boot, int) else None
 
 
 def between_s(
@@ -283,7 +288,7 @@ def between_s(
     first, last = earlier.get(start), later.get(end)
     if not (isinstance(first, dict) and isinstance(last, dict)):
         return None
-    same_boot = earlier is later or _boot(earlier) == _boot(later) is not None
+    same_boot = earlier is later or boot_of(earlier) == boot_of(later) is not None
     for name in ("boot_ns", "wall_ns") if same_boot else ("wall_ns",):
         begin, finish = first.get(name), last.get(name)
         if isinstance(begin, int) and isinstance(finish, int):
@@ -291,8 +296,8 @@ def between_s(
     return None
 
 
-def _boot(facts: Mapping[str, object]) -> object:
-    """The kernel's name for the time since the machine was started."""
+def boot_of(facts: Mapping[str, object]) -> object:
+    """The kernel's name for the time since the machine was started; None if unknown."""
     host = facts.get("host")
     return host.get("boot") if isinstance(host, dict) else None
 

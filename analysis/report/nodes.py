@@ -88,11 +88,10 @@ def _machine(segments: Sequence[Described]) -> dict[str, Any]:
 def _ahead_of_storage(segments: Sequence[Described]) -> ClockInterval | None:
     """By the last segment that storage tells of."""
     for segment, facts in reversed(segments):
-        started, host = facts.get("started") or {}, facts.get("host") or {}
-        wall, boot = started.get("wall_ns"), started.get("boot_ns")
-        if isinstance(wall, int) and isinstance(boot, int) and host.get("boot"):
-            seen = sightings.read(segment.path, host["boot"])
-            if interval := clocks.ahead_of_storage(seen, wall - boot):
+        booted, boot = run_folder.booted_ns(facts), run_folder.boot_of(facts)
+        if booted is not None and boot is not None:
+            seen = sightings.read(segment.path, str(boot))
+            if interval := clocks.ahead_of_storage(seen, booted):
                 return interval
     return None
 
