@@ -88,16 +88,14 @@ def test_line_of_anything_as_long_as_any_is_read_to_its_end(head: bytes) -> None
         assert isinstance(found, regex_engine.Match) == bool(head), (head, piece)
 
 
-@pytest.mark.parametrize(
-    ("known", "other"),
-    [pair for pair in itertools.permutations(SHIPPED, 2) if not pair[0].last and not pair[1].last],
-    ids=lambda known: known.name,
-)
-def test_format_reads_no_record_of_another(known: Format, other: Format) -> None:
+@pytest.mark.parametrize("known", [each for each in SHIPPED if not each.last], ids=lambda known: known.name)
+def test_format_reads_no_record_of_another(known: Format) -> None:
     """General formats (JSON lines, logfmt, tqdm) are tried last, and may."""
-    for sample in other.samples:
-        log = samples.read(sample["text"], (known,))
-        assert log.records.height + log.evals.height == 0
+    others = [other for other in SHIPPED if other is not known and not other.last]
+    logs = [
+        (other.name, samples.read(sample["text"], (known,))) for other in others for sample in other.samples
+    ]
+    assert [name for name, log in logs if log.records.height + log.evals.height] == []
 
 
 @pytest.mark.parametrize("known", SHIPPED, ids=NAMES)

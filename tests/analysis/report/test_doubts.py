@@ -13,7 +13,6 @@ from gputel.analysis.runs import paths, read_run
 from gputel.analysis.runs.log_doubts import log_doubts
 from tests.analysis.report.conftest import Make
 
-SAMPLES = Path(__file__).parents[3] / "sample_logs"
 NAMED = [
     "GPU: NVIDIA H100 80GB HBM3",
     "World size: 1",
@@ -99,11 +98,6 @@ def test_readings_of_fewer_gpus_than_ranks_and_over_their_limit_are_doubts(tmp_p
     report = make_report(runs.from_table_and_log(tmp_path / "gpu.csv", tmp_path / "a.log"))
     assert [doubt.what for doubt in report.doubts] == ["power", "gpus"]
     assert [doubt["kind"] for doubt in answer(report)["doubts"]] == ["power", "gpus"]
-
-
-def test_sample_logs_raise_no_doubt() -> None:
-    for log in paths.parse_all(SAMPLES):
-        assert make_report(runs.of_log(log)).doubts == (), log.name
 
 
 @pytest.mark.long

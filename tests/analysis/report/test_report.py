@@ -15,8 +15,9 @@ SAMPLES = Path(__file__).parents[3] / "sample_logs"
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.iterdir()))
-def test_every_sample_log_has_verdicts_with_evidence(name: str) -> None:
-    log = read_file(SAMPLES / name)
-    answer = report.answer(make_report(RunData(log)))
+def test_every_sample_log_has_verdicts_with_evidence_and_no_doubt(name: str) -> None:
+    made = make_report(RunData(read_file(SAMPLES / name)))
+    assert made.doubts == ()
+    answer = report.answer(made)
     assert all(verdict["evidence"] for verdict in answer["verdicts"])
     assert len(answer["verdicts"]) in (2, 5)
