@@ -43,6 +43,8 @@ DEFINITIONS = {
     "joules in a kWh, MiB in a GiB": (r"(JOULES_PER_KWH|MIB_PER_GIB) = ", "text.py"),
     "caution of a simulation": (r"no real GPU data", "document.py"),
     "joules": (r"coalesce\(\s*['\"]energy_counter_j", "align/join.py"),
+    "file that may be overwritten": (r"was not written by gputel", "render/files.py"),
+    "strict JSON of a value, and moments in it": (r"\ndef as_json\(value|%S%\.9fZ", "document.py"),
 }
 
 
