@@ -40,6 +40,13 @@ def test_first_users_panels_and_more_are_there(read: Read) -> None:
     assert [name for name, own in found.items() if own.steady] == ["tok_per_sec", "mfu", "grad_norm", "dt_ms"]
 
 
+def test_curves_lie_on_the_epoch_that_a_log_prints(read: Read) -> None:
+    lines = (f"{line(n, 10 - n / 10).rstrip()} | epoch: {1 + n // 20}\n" for n in range(50))
+    loss = panels(parse_document([read("".join(lines))]))["loss"]
+    assert [axis.name for axis in loss.axes] == ["step", "epoch", "tokens", "time"]
+    assert loss.series[0].x["epoch"][[0, 10, 20, 40, 49]].tolist() == [1, 1.5, 2, 3, 3.45]
+
+
 def test_every_printed_value_is_a_point(read: Read) -> None:
     (series,) = panels(parse_document([read(log())]))["loss"].series
     assert series.y.tolist() == [round(10 - n / 10, 6) for n in range(50)]
