@@ -46,9 +46,9 @@ def with_parts(rows: pl.DataFrame, subject: RunData) -> pl.DataFrame:
     """Adds the columns of SCHEMA to rows per record: means over its steps, null where the two stay apart."""
     inside = recorded(subject)
     found = [_parts(rows, inside, match) for match in matches(subject)]
-    parts = pl.concat([pl.DataFrame(schema={"_row": pl.UInt32, **SCHEMA}), *found]).unique(
-        "_row", keep="none"
-    )
+    if not found:
+        return rows.with_columns(pl.lit(None, kind).alias(name) for name, kind in SCHEMA.items())
+    parts = pl.concat(found).unique("_row", keep="none")
     return rows.with_row_index("_row").join(parts, on="_row", how="left", maintain_order="left").drop("_row")
 
 
