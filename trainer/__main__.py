@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @with_options
 @click.pass_context
 def main(context: click.Context, /, **given: Any) -> None:
-    """Train a GPT of the users' shape: alone, or with torchrun on any number of GPUs, nodes or CPUs."""
+    """Train a nanochat-style GPT: alone, or with torchrun on any number of GPUs, nodes or CPUs."""
     if context.invoked_subcommand is None:
         sys.exit(_train(Options(**given)))
 

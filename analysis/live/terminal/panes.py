@@ -20,7 +20,7 @@ from gputel.analysis.live.terminal.text import clean, clock, event_time, fit, fl
 from gputel.analysis.live.view import GpuView, MachineView, View
 
 STYLES = {"running": "green", "completed": "cyan", "failed": "bold red", "interrupted": "yellow"}
-LABELS = {"tok_per_sec": "tok/s", "mfu": "MFU", "grad_norm": "grad norm", "dt_ms": "ms a step"}
+LABELS = {"tok_per_sec": "tok/s", "mfu": "MFU", "grad_norm": "grad norm", "dt_ms": "ms/step"}
 FIRST = ("loss", "tok_per_sec", "mfu", "grad_norm")
 ELSEWHERE = ("total_time_min", "eta_min")  # shown by `progress`
 STRIPS = ("tok_per_sec", "mfu", "grad_norm")
