@@ -6,12 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gputel.telemetry.clock import SECOND
+from gputel.telemetry.nvml.counters import PRECISION
 from gputel.telemetry.sampling import watchdog
 from gputel.telemetry.store import parquet
 from tests.conftest import ROOT
@@ -103,9 +104,23 @@ def excuses(reports: list[dict[str, Any]], soak: SoakPlan) -> Excuses:
     return Excuses(
         _shifted(gaps),
         lost,
-        _shifted((at - SECOND, at + WARM_UP) for at in begun),
+        _shifted([*((at - SECOND, at + WARM_UP) for at in begun), *_slow_starts(events, begun, stalls)]),
         _shifted((at - MS, at + ns + SECOND) for at, ns in stalls),
     )
+
+
+def _slow_starts(
+    events: Sequence[dict[str, Any]], begun: Sequence[int], stalls: Sequence[Span]
+) -> Iterator[Span]:
+    """When rates may be unknown because a call took long just after they began.
+
+    The first change that was seen is as uncertain as that call was long, and a rate is known within PRECISION, at
+    a change of its counter.
+    """
+    begins = [*begun, *(event["at"] for event in events if event["kind"] == "gpu_back")]
+    for at, ns in stalls:
+        if any(begin <= at <= begin + WARM_UP for begin in begins):
+            yield at, at + ns + round(ns / PRECISION) + 2 * NVLINK_REFRESH
 
 
 def _shifted(spans: Iterable[Span]) -> list[Span]:
