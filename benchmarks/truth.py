@@ -170,6 +170,11 @@ def _ended(case: Case) -> str:
     return "completed" if case.layout.total or case.readings == "recording" else "unknown"
 
 
+def _at_rest(status: str) -> str:
+    """A log that no line ends is `unknown` to tail while it is fresh, and `ended` later."""
+    return "unknown" if status == "ended" else status
+
+
 def _no_waiting(answer: str | None) -> str | None:
     """The planted steps are even: a verdict of waiting is wrong, any other is not judged."""
     return answer if answer and "waiting" in answer else None if answer is None else "unknown"
@@ -259,7 +264,7 @@ def _tail(case: Case, subject: runs.RunData | None, result: Result) -> list[Figu
         Figure("tail", "step", case.steps - 1, view and view.step),
         Figure("tail", "loss", case.loss(case.steps - 1), last.get("loss")),
         *([Figure("tail", "tok/s", rate, last.get("tok_per_sec"), RATE)] if case.layout.rated else []),
-        Figure("tail", "status", _ended(case), view and view.status),
+        Figure("tail", "status", _ended(case), view and _at_rest(view.status)),
     ]
     if recorded or case.stamps:
         clock = 1.0 if case.stamps == "s" else 0.0
