@@ -111,7 +111,7 @@ def of_spans(spans: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
     return (
         rows.with_columns(*each, tokens_each)
         .with_columns(pl.when(complete).then(JOULES / pl.col("tokens")).alias("j_per_token"))
-        .select(*keys, "step", "steps", pl.exclude(*keys, "step", "steps", "record", "spans"))
+        .select(*keys, "step", "steps", pl.exclude(*keys, "step", "steps", "record", "spans", "power_s"))
         .sort("start", maintain_order=True)
     )
 
