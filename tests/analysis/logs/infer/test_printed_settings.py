@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+import gputel
 from gputel.analysis.logs.formats import interpreted
 from gputel.analysis.logs.log import Log
 
@@ -129,6 +131,13 @@ def test_settings_of_a_known_format_are_read(read: Read) -> None:
     steps = "".join(f"iter {n}: loss {4 - n / 10:.4f}, time 40.00ms, mfu 20.00%\n" for n in range(5))
     log = read(f"Overriding: learning_rate = 0.1\nConfig(lr=0.1, batch_size=12)\n{steps}")
     assert (log.format, log.config) == ("nanogpt", {"lr": 0.1, "batch_size": 12.0})
+
+
+def test_runs_are_compared_by_the_settings_that_they_print(tmp_path: Path) -> None:
+    for lr in (0.1, 0.2):
+        (tmp_path / f"lr{lr}.log").write_text(f"Namespace(lr={lr}, batch_size=32)\n{RECORDS}")
+    settings = gputel.compare(sorted(tmp_path.iterdir())).settings
+    assert settings.select("setting", "value").rows() == [("lr", "0.1"), ("lr", "0.2")]
 
 
 def test_secrets_are_masked(read: Read) -> None:
