@@ -181,7 +181,8 @@ def _cut(axes: Axes, shown: Sequence[Series], share: float) -> None:
     whole = np.concatenate(finite)
     later = [y[_begins_far_off(series) :] for series, y in zip(shown, finite, strict=True)]
     values = np.sort(np.concatenate(later))
-    out = max(int(share * len(values)), min(2, len(values) // 10))
+    few = 0 if any(series.low is not None for series in shown) else 2
+    out = max(int(share * len(values)), min(few, len(values) // 10))
     low, high = values[out], values[len(values) - 1 - out]
     more = max(0.5 * (high - low), 0.02 * abs(high))
     edge = more / 10

@@ -56,7 +56,8 @@ function settles(chart) { return chart.panel.noisy || chart.series.some((own) =>
 function withoutExtremes(range, shown, share) {
   const later = ({ own, first, last }) => own.y.subarray(first + (own.style === "dots" && last - first >= look.extremes.least), last);
   const values = shown.flatMap((part) => Array.from(later(part))).filter(Number.isFinite).sort((a, b) => a - b);
-  const out = Math.max(Math.floor(share * values.length), Math.min(2, Math.floor(values.length / 10)));
+  const few = shown.some(({ own }) => own.low) ? 0 : 2; // the first steps of a short run; of means it is known how far they reach
+  const out = Math.max(Math.floor(share * values.length), Math.min(few, Math.floor(values.length / 10)));
   const low = values[out], high = values[values.length - 1 - out];
   const more = Math.max(0.5 * (high - low), 0.02 * Math.abs(high)), ends = shown.map(({ own }) => lastOf(own.y)).filter(Number.isFinite);
   return [Math.max(range[0], Math.min(low - more, ...ends)), Math.min(range[1], Math.max(high + more, ...ends))];

@@ -185,6 +185,21 @@ def test_first_evaluation_runs_out_of_the_plot(chromium: Browser, tmp_path: Path
     assert tab.evaluate("charts[0].frame.ys.high") > 11
 
 
+@pytest.mark.parametrize("banded", [False, True])
+def test_two_slow_steps_of_a_short_run_run_out_of_the_plot_but_no_means(
+    banded: bool, chromium: Browser, tmp_path: Path
+) -> None:
+    step, values = np.arange(40.0), np.append([10.0, 20.0], np.full(38, 400.0))
+    band = (values - 9, values + 9) if banded else (None, None)
+    series = (Series("d16", {"step": step}, values, *band),)
+    file = tmp_path / "page.html"
+    panel = Curves("mfu", "MFU", (STEP,), PlotAxis("mfu", "mfu"), series, steady=True)
+    file.write_bytes(html.html(Document("d16", [Section("", [panel])])))
+    tab = chromium.tab(1280, 900)
+    tab.open(file)
+    assert (tab.evaluate("charts[0].frame.ys.low") < 10) == banded
+
+
 def test_names_stand_beside_lines_that_end_early(chromium: Browser, tmp_path: Path) -> None:
     lines = {f"run{n}": ([0.0, 50.0 if n else 100.0], [float(n), float(n)]) for n in range(9)}
     file = tmp_path / "page.html"

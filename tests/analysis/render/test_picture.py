@@ -74,6 +74,15 @@ def test_first_evaluation_runs_out_of_the_picture() -> None:
     assert 2.2 <= axes.get_ylim()[1] < 4
 
 
+@pytest.mark.parametrize("banded", [False, True])
+def test_two_slow_steps_of_a_short_run_run_out_of_the_picture_but_no_means(banded: bool) -> None:
+    x, values = np.arange(40.0), np.append([10.0, 20.0], np.full(38, 400.0))
+    band = (values - 9, values + 9) if banded else (None, None)
+    series = (Series("d16", {"time": x}, values, *band),)
+    (axes,) = picture.figure([replace(LOSS, levels=(), noisy=False, steady=True, series=series)]).axes
+    assert (axes.get_ylim()[0] < 10) == banded
+
+
 def test_noisy_curve_is_drawn_faint_under_its_running_mean() -> None:
     (axes,) = picture.figure([LOSS]).axes
     faint = [line for line in axes.get_lines() if line.get_alpha()]
