@@ -15,6 +15,7 @@ from gputel.analysis.document import (
     Bars,
     Curves,
     Document,
+    FactList,
     Heat,
     Level,
     Marker,
@@ -124,6 +125,20 @@ def test_print_holds_every_plot_in_its_light_colors(
     assert (printed.max(axis=1) < 60).mean() < (0.5 if drawn is HEAT else 0.05)  # paper is white
     assert tab.errors == []
     assert drawn is BARS or pixels(tab) == before
+
+
+@pytest.mark.needs("poppler")
+def test_no_printed_sheet_ends_with_a_heading(chromium: Browser, tmp_path: Path) -> None:
+    tab, ends = chromium.tab(), set()
+    for count in range(40, 46):  # lines above the heading, until it would stand at the end of the first sheet
+        facts = FactList({f"fact {n}": "known" for n in range(count)})
+        sections = [Section("", [facts]), Section("Training", [panel()], wide=True)]
+        (tmp_path / "page.html").write_bytes(html.html(Document("run", sections)))
+        tab.open(tmp_path / "page.html")
+        tab.pdf(tmp_path / "page.pdf")
+        words = ["pdftotext", "-l", "1", str(tmp_path / "page.pdf"), "-"]
+        ends.add(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()[-1])
+    assert "Training" not in ends
 
 
 @pytest.mark.needs("poppler")
