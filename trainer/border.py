@@ -293,10 +293,10 @@ class Border:
             at_once = run.plan.device_batch * shape.seq
             count = self._summed(lambda: right(asked, shape.seq, at_once, self._losses, where))
             figures["hellaswag_acc"] = count[0] / len(asked)
-        prompt, length = self.options.sample_prompt, self.options.sample_tokens
+        prompt = self.options.sample_prompt
         if prompt is not None and (tokenizer := run.corpus.tokenizer):
             with where.together():
-                text = sampled(run.engine, tokenizer, prompt, length, shape.seq, where.device)
+                text = sampled(run.model, tokenizer, prompt, self.options.sample_tokens)
                 run.voice.sample(self.progress.step, text)
         return figures
 

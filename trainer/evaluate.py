@@ -89,8 +89,8 @@ def text_from(place: Path, prompt: str, *, tokens: int, temperature: float, seed
     model.on(device).eval()
     weights = content["weights"].items()
     model.load_state_dict({name: placed(weight, model.get_parameter(name)) for name, weight in weights})
-    tokenizer, seq = remade(content["tokenizer"]), model.shape.seq
-    return sampled(model, tokenizer, prompt, tokens, seq, device, temperature=temperature, seed=seed)
+    tokenizer = remade(content["tokenizer"])
+    return sampled(model, tokenizer, prompt, tokens, temperature=temperature, seed=seed)
 
 
 def eager() -> AbstractContextManager[Any]:
@@ -101,22 +101,18 @@ def eager() -> AbstractContextManager[Any]:
 
 @torch.no_grad()
 def sampled(
-    model: Callable[[Tensor], Tensor],
-    tokenizer: Tokenizer,
-    prompt: str,
-    tokens: int,
-    seq: int,
-    device: torch.device,
-    *,
-    temperature: float = 0.8,
-    seed: int = 0,
+    model: Model, tokenizer: Tokenizer, prompt: str, tokens: int, *, temperature: float = 0.8, seed: int = 0
 ) -> str:
     """The same seed writes the same text. Run by all ranks alike where the model is sharded."""
-    dice = torch.Generator().manual_seed(seed)
+    dice, device = torch.Generator().manual_seed(seed), model.head.weight.device
     ids = [int(i) for i in tokenizer.encode([prompt])[0]] or list(tokenizer.separator) or [0]
     with eager():
         for _ in range(tokens):
-            logits = model(torch.tensor([ids[-seq:]], device=device))[0, : tokenizer.vocab].float().cpu()
+            logits = (
+                model(torch.tensor([ids[-model.shape.seq :]], device=device))[0, : tokenizer.vocab]
+                .float()
+                .cpu()
+            )
             best = torch.topk(logits, min(TOP_K if temperature else 1, len(logits)))
             chances = torch.softmax(best.values / (temperature or 1.0), -1)
             ids.append(int(best.indices[torch.multinomial(chances, 1, generator=dice)]))
