@@ -108,11 +108,8 @@ def sampled(
     ids = [int(i) for i in tokenizer.encode([prompt])[0]] or list(tokenizer.separator) or [0]
     with eager():
         for _ in range(tokens):
-            logits = (
-                model(torch.tensor([ids[-model.shape.seq :]], device=device))[0, : tokenizer.vocab]
-                .float()
-                .cpu()
-            )
+            latest = torch.tensor([ids[-model.shape.seq :]], device=device)
+            logits = model(latest)[0, : tokenizer.vocab].float().cpu()
             best = torch.topk(logits, min(TOP_K if temperature else 1, len(logits)))
             chances = torch.softmax(best.values / (temperature or 1.0), -1)
             ids.append(int(best.indices[torch.multinomial(chances, 1, generator=dice)]))
