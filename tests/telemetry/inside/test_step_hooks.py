@@ -258,6 +258,23 @@ def test_failure_ends_the_records_and_nothing_else(
     assert len(content) // step_records.SIZE == 1 + 1
 
 
+def test_stacks_name_torch_where_a_hook_stands(this_python: Path, meeting: Path, stub: Path) -> None:
+    """A rank that waits for data or in backward must not seem to stand in a file of ours."""
+    script = """
+import traceback
+def show():
+    print([frame.filename.rpartition("/")[2] for frame in traceback.extract_stack()])
+def data():
+    yield show()
+for batch in DataLoader(data()):
+    backward(show)
+"""
+    process = run(this_python, BEGIN + script, environment(meeting, stub, level="steps"), cwd=stub.parent)
+    assert "'dataloader.py'" in process.stdout
+    assert "'autograd.py'" in process.stdout
+    assert "_gputel" not in process.stdout
+
+
 def test_folder_that_goes_is_silence(this_python: Path, meeting: Path, stub: Path) -> None:
     script = f"import shutil\ntrain()\nshutil.rmtree({str(meeting)!r}, True)\ntrain()"
     same(this_python, BEGIN + script, meeting, stub)
