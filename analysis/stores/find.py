@@ -6,6 +6,7 @@ A store is addressed by a path: a folder of event files, a file, or `FILE#RUN` w
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from gputel.telemetry import run_folder
 StoreKind: TypeAlias = Literal["tensorboard", "wandb", "hf-trainer", "csv", "dvclive", "mlflow", "database"]
 LEAST = 24  # bytes of a file that can be a store
 RUN_MARK = "#"  # before the name of a run in a file that holds several
-WANDB_LATEST, WANDB_LOGS = "latest-run", ("debug.log", "debug-internal.log")  # above the folders of its runs
+WANDB_LATEST, WANDB_LOG = "latest-run", re.compile(r"debug(-.*)?\.log")  # above the folders of its runs
 WANDB_FOLDERS = ("files", "logs", "tmp")  # beside a `.wandb`: copies of what is in it, and W&B's own logs
 
 
@@ -145,7 +146,7 @@ def _claimed_beside(folder: Path, names: Sequence[str]) -> set[Path]:
     if any(name.startswith("checkpoint-") for name in names):
         claimed |= set(trainer_state.newest(folder)[1])
     if WANDB_LATEST in names:
-        claimed |= {folder / name for name in WANDB_LOGS}
+        claimed |= {folder / name for name in names if WANDB_LOG.fullmatch(name)}
     for name in names:
         if name == mlruns.META:
             claimed |= set(folder.iterdir()) if mlruns.is_deleted(folder) else {folder / mlruns.META}

@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from sqlite3 import Connection
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gputel.analysis.catalogue import index, questions
 from gputel.analysis.catalogue.facts import FACTS, CatalogueRow
@@ -109,6 +112,22 @@ def test_text_that_doubles_at_each_step_ends_at_a_megabyte(base: Connection) -> 
 def test_condition_cannot_leave_its_place(base: Connection, where: str) -> None:
     with pytest.raises(GputelError):
         runs(base, where)
+
+
+WORDS = """loss rate reward.max 'x' '' "a" [x] `y` 1e9 1e-3 ( ) ((((( and or not in like glob between is null case when
+    end ; -- /* */ union select from sqlite_master attach load_extension('x') randomblob(9e9) zeroblob(1e10) || % / 0
+    - + printf('%999999999d',1) group_concat(loss) abs(-9223372036854775808) readfile('/etc/passwd') (select 1) r.id
+    runs.path exists(select json('{') \x00 \ud800 \\""".split()
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=14))
+def test_any_words_are_answered_or_refused_and_change_nothing(file: Path, words: list[str]) -> None:
+    before = file.read_bytes()
+    with questions.reading(file) as base, suppress(GputelError):
+        runs(base, " ".join(words))
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == ["catalogue.db"]
 
 
 def test_question_loads_neither_polars_nor_numpy() -> None:

@@ -233,7 +233,8 @@ def test_folder_of_wandb_is_one_run(tmp_path: Path) -> None:
     (folder / "files" / "output.log").write_text("step 1 loss 2.0\n")
     (folder / "run-abc.wandb").write_bytes(framed(rows(3)))
     (folder.parent / "latest-run").symlink_to(folder.name)
-    (folder.parent / "debug.log").write_text("2026-01-01 00:00:00,000 ERROR MainThread:1 failed\n")
+    for name in ("debug.log", "debug-cli.root.log"):
+        (folder.parent / name).write_text("2026-01-01 00:00:00,000 ERROR MainThread:1 failed\n")
     assert [path.name for path in paths.walk(tmp_path)] == ["run-abc.wandb"]
 
 
