@@ -114,10 +114,10 @@ def test_condition_cannot_leave_its_place(base: Connection, where: str) -> None:
         runs(base, where)
 
 
-WORDS = """loss rate reward.max 'x' '' "a" [x] `y` 1e9 1e-3 ( ) ((((( and or not in like glob between is null case when
-    end ; -- /* */ union select from sqlite_master attach load_extension('x') randomblob(9e9) zeroblob(1e10) || % / 0
-    - + printf('%999999999d',1) group_concat(loss) abs(-9223372036854775808) readfile('/etc/passwd') (select 1) r.id
-    runs.path exists(select json('{') \x00 \ud800 \\""".split()
+WORDS = """loss rate reward.max 'x' '' "a" [x] `y` 1e9 1e-3 ( ) ((((( and or not in like glob between is null case
+    when end ; -- /* */ union select from sqlite_master attach load_extension('x') randomblob(9e9) zeroblob(1e10)
+    || % / 0 - + printf('%999999999d',1) group_concat(loss) abs(-9223372036854775808) readfile('/etc/passwd')
+    (select 1) r.id runs.path exists(select json('{') \x00 \ud800 \\""".split()
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
