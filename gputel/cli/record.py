@@ -141,6 +141,8 @@ def _refuse_nonsense(argv: tuple[str, ...], asked: Mapping[str, Any]) -> None:
         raise click.UsageError("--follow and --pid are for a job that runs already; leave out the command")
     if asked["out"] and asked["onto"]:
         raise click.UsageError("--continue goes on in the run's own folder; leave out --out")
+    if (asked["simulate"] or "").startswith("-"):
+        raise click.UsageError("--simulate needs a machine, such as 2xH100")
     if asked["gpus"] is not None and not asked["gpus"].strip(" ,"):
         raise click.UsageError("--gpus names no GPU; say --gpus 0,2")
     if asked["pty"] and not argv:

@@ -289,6 +289,7 @@ def test_nodes_record_side_by_side() -> None:
         (("--follow", "x", "--", "true"), "leave out the command"),
         (("--out", "a", "--continue", "b"), "leave out --out"),
         (("--pty",), "gives a terminal to a command"),
+        (("--simulate", "--out", "x", "true"), "--simulate needs a machine, such as 2xH100"),
         (("--hz", "0"), "--hz"),
         (("--gpus", ","), "--gpus names no GPU; say --gpus 0,2"),
         (

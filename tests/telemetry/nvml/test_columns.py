@@ -109,4 +109,3 @@ def test_one_value_of_a_row_is_read_without_decoding_the_others(fake: MakeFake) 
     for name in ("power_w", "util", "throttle"):
         place = len(NAMES) + NAMES.index(name)
         assert readers.tier.value(readers.rows[0], place) == readers.expected[0][place]
-    assert readers.tier.value(readers.rows[0], 99) is None
