@@ -52,6 +52,7 @@ def a_run_folder(home: Path, chance: random.Random) -> tuple[list[str], Commands
     made = damage(run, chance)
     return made, [
         ["info", str(run), "--json"],
+        ["nodes", str(run), "--json"],
         ["report", str(run), "--json"],
         ["parse", str(run), "--json"],
         ["compare", str(run), str(home / "other")],
