@@ -10,9 +10,11 @@ it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
+import stat
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,11 +38,14 @@ class FilePosition:
 
 
 class FileHandle:
-    """One open file and the position in it."""
+    """One open file and the position in it. Raises OSError for a pipe or a device, which might never answer."""
 
     def __init__(self, path: Path, position: int = 0) -> None:
-        self.file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         facts = os.fstat(self.file)
+        if not stat.S_ISREG(facts.st_mode):
+            os.close(self.file)
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         self.device, self.inode = facts.st_dev, facts.st_ino
         self.position = position
         self.head = os.pread(self.file, min(HEAD, position), 0)

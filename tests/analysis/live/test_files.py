@@ -167,6 +167,17 @@ def test_another_follower_goes_on_where_the_first_was(log: Path) -> None:
     assert rest(second) == "wo\n"
 
 
+def test_pipe_where_a_file_was_is_named_and_holds_nothing_up(log: Path) -> None:
+    log.write_bytes(b"a\n")
+    first = GrowingFile(log)
+    first.read()
+    log.unlink()
+    os.mkfifo(log)
+    second = GrowingFile(log, first.place)
+    assert second.read() == b""
+    assert second.trouble == "cannot be read: not a regular file"
+
+
 def test_another_follower_finds_what_was_rotated_away_meanwhile(log: Path) -> None:
     write(log, "one\n")
     first = GrowingFile(log)
