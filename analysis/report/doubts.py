@@ -36,35 +36,10 @@ class Findings:
 def report_doubts(subject: RunData, findings: Findings) -> tuple[Doubt, ...]:
     """Returns the doubts about a run, most severe first: files that do not belong together, then its figures."""
     mfu = next((verdict for verdict in findings.verdicts if verdict.question == MFU_QUESTION), None)
-    doubt = mfu_doubt(mfu) if mfu else None
     return (
         *_apart(subject, findings.shared),
-        *log_doubts(subject),
+        *log_doubts(subject, mfu.facts["tok_per_sec"] if mfu else None),
         *cross_checks(_measured(subject, findings)),
-        *([doubt] if doubt else []),
-    )
-
-
-def mfu_doubt(mfu: Verdict) -> Doubt | None:
-    """Returns the doubt about an MFU that is impossible, or printed and computed differently."""
-    printed, computed = mfu.facts.get("printed"), mfu.facts.get("computed")
-    figures = {"printed": printed, "computed": computed}
-    if mfu.answer.startswith("impossible"):
-        evidence = (
-            f"MFU would be {mfu.answer.removeprefix('impossible: ')}, and 100 % is the peak of the GPUs"
-        )
-        return Doubt(
-            "run", "mfu", evidence, "tokens, parameters, throughput or the number of GPUs are wrong", figures
-        )
-    reason = mfu.facts.get("disagreement")
-    if reason is None or printed is None or computed is None:
-        return None
-    return Doubt(
-        "run",
-        "mfu",
-        f"the log prints an MFU of {printed:.3g} %, computed it is {computed:.3g} %",
-        reason,
-        figures,
     )
 
 

@@ -12,7 +12,8 @@ import polars as pl
 
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.runs.cross_checks import Figure, cross_checks, figure
-from gputel.analysis.runs.record_gaps import StepTime, record_gaps, time_by_gaps
+from gputel.analysis.runs.mfu import mfu_doubt, mfu_figures
+from gputel.analysis.runs.record_gaps import StepTime, printed_median, record_gaps, time_by_gaps
 from gputel.telemetry.clock import SECOND
 
 if TYPE_CHECKING:
@@ -21,14 +22,19 @@ if TYPE_CHECKING:
 FEWEST_GAPS = 3  # between records, that tell the time of a step
 
 
-def log_doubts(subject: RunData) -> tuple[Doubt, ...]:
-    """Returns the doubts about what a run printed: about its reading, then about its figures."""
+def log_doubts(subject: RunData, stamped_rate: float | None = None) -> tuple[Doubt, ...]:
+    """Returns the doubts about what a run printed: about its reading, then about its figures.
+
+    `stamped_rate` is the throughput by timestamps, where the log prints none.
+    """
     if subject.log.records.is_empty():
         return subject.log.doubts
+    mfu = mfu_doubt(mfu_figures(subject, stamped_rate))
     return (
         *subject.log.doubts,
         *subject.step_tokens.doubts,
         *cross_checks(log_figures(subject)),
+        *([mfu] if mfu else []),
     )
 
 
@@ -46,7 +52,7 @@ def log_figures(subject: RunData) -> dict[str, Figure | None]:
 
 def _times_of_steps(subject: RunData, between: StepTime | None) -> dict[str, Figure | None]:
     """Returns the median of the printed step times, and the time of a step by timestamps."""
-    printed = _median(subject.log.records, "dt_ms")
+    printed = printed_median(subject.log.records, "dt_ms")
     return {
         "printed_s": Figure(printed / 1000) if printed else None,
         "stamped_s": Figure(between.seconds, between.error_s) if between else None,
@@ -66,7 +72,7 @@ def _between_records(subject: RunData) -> StepTime | None:
 def _throughput(subject: RunData, between: StepTime | None) -> dict[str, Figure | None]:
     """Returns tok/s as printed and by timestamps; where step times are printed, they are checked instead."""
     records = subject.log.records
-    batch, rate = subject.facts.tokens_per_step, _median(records, "tok_per_sec")
+    batch, rate = subject.facts.tokens_per_step, printed_median(records, "tok_per_sec")
     if "dt_ms" in records.columns or between is None or batch is None or rate is None:
         return {}
     stamped = float(batch.value) / between.seconds
@@ -105,7 +111,7 @@ def _passed(timed: pl.DataFrame) -> Figure:
 
 def _by_step_times(timed: pl.DataFrame) -> Figure | None:
     """Returns the usual step time, for all steps from the first record to the last."""
-    each, steps = _median(timed, "dt_ms"), timed["step"].drop_nulls()
+    each, steps = printed_median(timed, "dt_ms"), timed["step"].drop_nulls()
     return None if each is None or len(steps) < FEWEST_GAPS else Figure(each / 1000 * (steps[-1] - steps[0]))
 
 
@@ -185,11 +191,3 @@ def _last_words(subject: RunData) -> dict[str, Figure | None]:
 def _number(summary: Mapping[str, float | str], name: str) -> float | None:
     value = summary.get(name)
     return float(value) if isinstance(value, (int, float)) else None
-
-
-def _median(records: pl.DataFrame, name: str) -> float | None:
-    """Returns the median of what a column has above 0."""
-    if name not in records.columns:
-        return None
-    middle: Any = records.filter(pl.col(name).is_finite() & (pl.col(name) > 0))[name].median()
-    return None if middle is None else float(middle)

@@ -138,3 +138,11 @@ def _are_multiples(values: pl.Series, unit: float) -> bool:
 def rounding_error(values: pl.Series) -> float:
     """Returns the error of a mean or median of rounded values; of many different ones most of it cancels."""
     return half_digit(values) / (10 if values.n_unique() >= DITHERED else 1)
+
+
+def printed_median(records: pl.DataFrame, name: str) -> float | None:
+    """Returns the median of what a column has above 0."""
+    if name not in records.columns:
+        return None
+    middle: Any = records.filter(pl.col(name).is_finite() & (pl.col(name) > 0))[name].median()
+    return None if middle is None else float(middle)

@@ -55,7 +55,9 @@ def mfu(subject: Make, printed: float, rate: float) -> tuple[str, list[str]]:
         f"tok/sec: {rate:,.0f} | mfu: {printed:.2f}"
         for n in range(9)
     ]  # fmt: skip
-    report = make_report(subject([*NAMED, *steps]))
+    run = subject([*NAMED, *steps])
+    report = make_report(run)
+    assert report.doubts == log_doubts(run)  # those of parse, compare and plan
     verdict = next(verdict for verdict in report.verdicts if verdict.question == "mfu")
     return verdict.answer, [doubt.text for doubt in report.doubts]
 
