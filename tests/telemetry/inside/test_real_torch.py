@@ -90,6 +90,7 @@ def rank(number, folder):
     for (batch,) in batches(4):
         ddp(batch).square().sum().backward()
         optimizer.step()
+    del ddp  # torch 2.13 may wait for itself for ever where this outlives the process group
     dist.destroy_process_group()
 if __name__ == "__main__":
     mp.spawn(rank, (os.getcwd(),), nprocs=2)
