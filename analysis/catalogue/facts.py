@@ -139,6 +139,8 @@ def _of_log(log: Log) -> dict[str, Any]:
 
 
 def _of_figures(subject: RunData) -> dict[str, Any]:
+    from gputel.analysis.runs.record_gaps import printed_median
+
     log, known = subject.log, subject.facts
     found = dict(_metrics(log))
     step = known.tokens_per_step.value if known.tokens_per_step else None
@@ -158,7 +160,7 @@ def _of_figures(subject: RunData) -> dict[str, Any]:
         "val_loss_min_step": found.get("val_loss", {}).get("min_step"),
         "val_bpb_min": found.get("val_bpb", {}).get("min"),
         "lr": found.get("lr", {}).get("max"),
-        **{name: _median(log.records, name) for name in ("tok_per_sec", "dt_ms", "mfu")},
+        **{name: printed_median(log.records, name) for name in ("tok_per_sec", "dt_ms", "mfu")},
     }
 
 
@@ -254,14 +256,6 @@ def _metrics(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
     for name in dict.fromkeys(log.evals["name"].to_list()):
         rows = log.evals.filter(pl.col("name") == name)
         yield name, summary.figures(rows["value"], rows["step"])
-
-
-def _median(records: pl.DataFrame, name: str) -> float | None:
-    if name not in records.columns:
-        return None
-    values = records[name].drop_nulls()
-    middle: Any = values.filter(values.is_finite()).median()
-    return None if middle is None else float(middle)
 
 
 def row(facts: Mapping[str, Any], settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> CatalogueRow:

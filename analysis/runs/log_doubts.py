@@ -52,7 +52,7 @@ def log_figures(subject: RunData) -> dict[str, Figure | None]:
 
 def _times_of_steps(subject: RunData, between: StepTime | None) -> dict[str, Figure | None]:
     """Returns the median of the printed step times, and the time of a step by timestamps."""
-    printed = printed_median(subject.log.records, "dt_ms")
+    printed = printed_median(subject.log.records, "dt_ms", above=0.0)
     return {
         "printed_s": Figure(printed / 1000) if printed else None,
         "stamped_s": Figure(between.seconds, between.error_s) if between else None,
@@ -72,7 +72,7 @@ def _between_records(subject: RunData) -> StepTime | None:
 def _throughput(subject: RunData, between: StepTime | None) -> dict[str, Figure | None]:
     """Returns tok/s as printed and by timestamps; where step times are printed, they are checked instead."""
     records = subject.log.records
-    batch, rate = subject.facts.tokens_per_step, printed_median(records, "tok_per_sec")
+    batch, rate = subject.facts.tokens_per_step, printed_median(records, "tok_per_sec", above=0.0)
     if "dt_ms" in records.columns or between is None or batch is None or rate is None:
         return {}
     stamped = float(batch.value) / between.seconds
@@ -111,7 +111,7 @@ def _passed(timed: pl.DataFrame) -> Figure:
 
 def _by_step_times(timed: pl.DataFrame) -> Figure | None:
     """Returns the usual step time, for all steps from the first record to the last."""
-    each, steps = printed_median(timed, "dt_ms"), timed["step"].drop_nulls()
+    each, steps = printed_median(timed, "dt_ms", above=0.0), timed["step"].drop_nulls()
     return None if each is None or len(steps) < FEWEST_GAPS else Figure(each / 1000 * (steps[-1] - steps[0]))
 
 

@@ -45,7 +45,7 @@ def mfu_figures(subject: RunData, stamped_rate: float | None = None) -> MfuFigur
     """`stamped_rate` is the throughput by timestamps, for a log that prints none."""
     facts, records = subject.facts, subject.log.records
     printed, rate = printed_median(records, "mfu"), printed_median(records, "tok_per_sec")
-    rate = stamped_rate if rate is None else rate * subject.step_tokens.rate_scale
+    rate = rate * subject.step_tokens.rate_scale if rate else stamped_rate
     computed, formula = _computed(facts, rate)
     lacking = [name for name, value in _factors(facts, rate).items() if value is None]
     return MfuFigures(

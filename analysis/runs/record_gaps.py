@@ -140,9 +140,9 @@ def rounding_error(values: pl.Series) -> float:
     return half_digit(values) / (10 if values.n_unique() >= DITHERED else 1)
 
 
-def printed_median(records: pl.DataFrame, name: str) -> float | None:
-    """Returns the median of what a column has above 0."""
+def printed_median(records: pl.DataFrame, name: str, above: float = -math.inf) -> float | None:
+    """Returns the median of the finite values of a column above a bound; None without any."""
     if name not in records.columns:
         return None
-    middle: Any = records.filter(pl.col(name).is_finite() & (pl.col(name) > 0))[name].median()
+    middle: Any = records.filter(pl.col(name).is_finite() & (pl.col(name) > above))[name].median()
     return None if middle is None else float(middle)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from datetime import datetime, timedelta, timezone
 
 import polars as pl
 import pytest
 
-from gputel.analysis.runs.record_gaps import record_gaps, time_by_gaps
+from gputel.analysis.runs.record_gaps import printed_median, record_gaps, time_by_gaps
 
 START = datetime(2026, 3, 1, 10, tzinfo=timezone.utc)
 
@@ -56,3 +57,11 @@ def test_clock_in_step_with_the_run_cuts_all_gaps_alike_and_the_error_says_so() 
     estimate = time_by_gaps(gaps, 1.0)
     assert estimate is not None
     assert abs(estimate.seconds - 0.65) <= estimate.error_s < 0.1
+
+
+def test_median_of_what_is_printed_counts_finite_values_above_the_bound() -> None:
+    records = pl.DataFrame({"mfu": [0.0, 0.0, 4.0, None, math.nan, math.inf]})
+    assert printed_median(records, "mfu") == 0.0
+    assert printed_median(records, "mfu", above=0.0) == 4.0
+    assert printed_median(records, "mfu", above=4.0) is None
+    assert printed_median(records, "loss") is None
