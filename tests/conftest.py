@@ -27,6 +27,7 @@ PROGRAMS = {
     "chromium": ("chromium", "chromium-browser", "google-chrome"),
     "poppler": ("pdftoppm",),
     "prometheus": ("prometheus",),
+    "slurm": ("slurmctld",),
     "tmux": ("tmux",),
 }
 
