@@ -39,6 +39,7 @@ NODE_VARIABLES = (  # rank, number of nodes, what sets them; the first that is s
     ("PET_NODE_RANK", "PET_NNODES", "torchrun"),
     ("GROUP_RANK", "GROUP_WORLD_SIZE", "torchrun"),
     ("SLURM_NODEID", "SLURM_NNODES", "slurm"),
+    ("SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES", "skypilot"),
     ("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS", "kubernetes"),
 )
 

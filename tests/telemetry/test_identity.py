@@ -33,6 +33,7 @@ def test_price_and_budget_stand_beside_the_command() -> None:
         ({"SLURM_NODEID": "3", "SLURM_NNODES": "4"}, ("3", 4)),
         ({"NODE_RANK": "1", "NNODES": "2", "SLURM_NODEID": "9"}, ("1", 2)),
         ({"PET_NODE_RANK": "02", "PET_NNODES": "1:4"}, ("2", 4)),
+        ({"SKYPILOT_NODE_RANK": "1", "SKYPILOT_NUM_NODES": "2"}, ("1", 2)),
         ({"JOB_COMPLETION_INDEX": "5"}, ("5", None)),
         ({"NODE_RANK": "head"}, (None, None)),
     ],

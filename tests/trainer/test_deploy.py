@@ -1,12 +1,17 @@
-"""The scripts of deploy/, as Slurm and Kubernetes would run them, with a torchrun that prints its arguments."""
+"""The files of deploy/, as their launchers would run them, with a torchrun that prints its arguments."""
 
 import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
+import kubernetes_validate
 import pytest
+import yaml
+
+from gputel.telemetry.remote.local_copy import local_copy
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -62,3 +67,80 @@ def test_slurm_starts_a_recorder_on_every_node_and_passes_the_options_on(
     assert "--nnodes=2" in result
     assert "--rdzv_endpoint=first-node:29500" in result
     assert result.endswith(f"-m gputel.trainer --out {tmp_path}/run/trained --resume auto --depth 16\n")
+
+
+@pytest.mark.parametrize("name", ["trainer.kubernetes.yaml", "sync.kubernetes.yaml"])
+def test_kubernetes_knows_every_field(name: str) -> None:
+    for document in yaml.safe_load_all((DEPLOY / name).read_text()):
+        kubernetes_validate.validate(document, "1.30", strict=True)
+
+
+def test_skypilot_file_has_only_documented_fields() -> None:
+    """Their names are from SkyPilot's documentation; nothing was run there."""
+    task = yaml.safe_load((DEPLOY / "skypilot.yaml").read_text())
+    assert task.keys() <= {
+        "name",
+        "workdir",
+        "num_nodes",
+        "resources",
+        "envs",
+        "secrets",
+        "file_mounts",
+        "setup",
+        "run",
+    }
+
+
+def script_of_kubernetes() -> str:
+    return textwrap.dedent(
+        (DEPLOY / "sync.kubernetes.yaml").read_text().partition("- |\n")[2].partition("          res")[0]
+    )
+
+
+def script_of_skypilot() -> str:
+    task = yaml.safe_load((DEPLOY / "skypilot.yaml").read_text())
+    return f"export BUCKET={task['envs']['BUCKET']}\n{task['run']}"
+
+
+def script_of_runpod() -> str:
+    return f"set -- train.py\n{(DEPLOY / 'runpod.sh').read_text()}"
+
+
+@pytest.mark.parametrize(
+    ("script", "variables"),
+    [
+        (script_of_kubernetes, {"JOB_COMPLETIONS": "4", "JOB_COMPLETION_INDEX": "1"}),
+        (
+            script_of_skypilot,
+            {
+                "SKYPILOT_NUM_NODES": "4",
+                "SKYPILOT_NODE_RANK": "1",
+                "SKYPILOT_NUM_GPUS_PER_NODE": "8",
+                "SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2",
+            },
+        ),
+        (
+            script_of_runpod,
+            {"NUM_NODES": "4", "NODE_RANK": "1", "NUM_TRAINERS": "8", "PRIMARY_ADDR": "10.0.0.1"},
+        ),
+    ],
+)
+def test_node_without_a_shared_disk_sends_its_recording_to_the_bucket(
+    script: Callable[[], str],
+    variables: dict[str, str],
+    tmp_path: Path,
+    surroundings: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("obstore", reason="the extra s3 is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
+    subprocess.run(
+        ["bash", "-c", script().replace("s3://bucket", f"file://{tmp_path}/bucket")],
+        env={**surroundings, **variables},
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+    node = local_copy(f"file://{tmp_path}/bucket/runs/d24").path / "nodes" / "1"
+    assert (node / "output.log").read_text().startswith("torchrun --nnodes=4 --node_rank=1 --nproc_per_node=")
+    assert (node / "output.log").read_text().rstrip().endswith("train.py")
