@@ -1,4 +1,4 @@
-"""One function over many items on all cores: results in the order of the items, whatever befalls a worker.
+"""One function over many items, on all cores where that pays: results in their order, whatever befalls a worker.
 
 Workers are new processes, not forks, which would inherit the locks of polars' threads. A worker that dies takes its
 whole pool with it: a new pool works on what is missing, until the item that kills is alone and can be named.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future
@@ -29,11 +30,45 @@ BATCHES = 4  # for each worker, so that none waits long for the last
 POOLS = 3  # that may break before each item is worked on alone
 START_S = 0.7  # CPU that a worker spends before its first item, most of it to import polars
 MOST_WASTED = 0.15  # of the work, for starting workers
+LOOK_S = 1.0  # CPU spent in this process before what is left is judged by the speed so far
 
 
 def workers_for(cpu_s: float) -> int:
     """How many workers pay for themselves in work of so many seconds of CPU; 1 if none does."""
     return max(1, min(usable_cores(), int(cpu_s * MOST_WASTED / START_S)))
+
+
+def spread_where_it_pays(
+    work: Work[Item, Result],
+    items: Sequence[Item],
+    weigh: Callable[[Item], float],
+    lost: Callable[[Item], Result],
+    *,
+    least_s: float = 0,
+    from_afar: Callable[[Item], object] = bool,
+) -> Iterator[Result]:
+    """Yields the result of each item, made in this process until more of them pay for what is left.
+
+    The work takes at least `least_s` of CPU; `from_afar` is called for each item that another process worked on.
+    """
+    sums = [0.0, *accumulate(map(weigh, items))]
+    done, workers = 0, workers_for(least_s)
+    if workers == 1:
+        begun = time.process_time()
+        for result in work(items):
+            yield result
+            done += 1
+            spent = time.process_time() - begun
+            if spent > LOOK_S:
+                workers = workers_for(spent * (sums[-1] - sums[done]) / (sums[done] or 1))
+                if workers > 1:
+                    break
+        else:
+            return
+    left = items[done:]
+    for item, result in zip(left, spread(work, left, workers, weigh, lost), strict=True):
+        from_afar(item)
+        yield result
 
 
 def spread(
@@ -47,7 +82,7 @@ def spread(
 
     `work` takes some of the items and gives a result for each; workers import the module that defines it.
     """
-    batches = _batches(items, workers * BATCHES, weigh)
+    batches = in_batches(items, workers * BATCHES, weigh)
     pools = _Pools(work, batches, workers)
     try:
         for place, batch in enumerate(batches):
@@ -57,7 +92,7 @@ def spread(
         pools.end()
 
 
-def _batches(items: Sequence[Item], count: int, weigh: Callable[[Item], float]) -> list[list[Item]]:
+def in_batches(items: Sequence[Item], count: int, weigh: Callable[[Item], float]) -> list[list[Item]]:
     """Neighbors in batches of about equal weight."""
     sums = list(accumulate(weigh(item) for item in items))
     share = (sums[-1] if sums else 0) / count or 1
@@ -81,7 +116,7 @@ class _Pools(Generic[Item, Result]):
         """The results of a batch; None if the pools broke too often to know them."""
         while self._broken < POOLS:
             try:
-                return _heard(self._futures[place].result())
+                return heard(self._futures[place].result())
             except BrokenExecutor:
                 self._broken += 1
                 self._pool.shutdown()
@@ -97,7 +132,7 @@ class _Pools(Generic[Item, Result]):
         for place in range(first, len(self._batches)):
             future = self._futures.get(place)
             if not (future and future.done() and not future.exception()):
-                self._futures[place] = self._pool.submit(_all, self._work, self._batches[place])
+                self._futures[place] = self._pool.submit(work_off, self._work, self._batches[place])
 
 
 def _one_by_one(
@@ -107,7 +142,7 @@ def _one_by_one(
     try:
         for item in batch:
             try:
-                yield from _heard(pool.submit(_all, work, [item]).result())
+                yield from heard(pool.submit(work_off, work, [item]).result())
             except BrokenExecutor:
                 yield lost(item)
                 pool = _pool(1)
@@ -115,13 +150,13 @@ def _one_by_one(
         _end(pool)
 
 
-def _all(work: Work[Item, Result], batch: Sequence[Item]) -> Answer[Result]:
+def work_off(work: Work[Item, Result], batch: Sequence[Item]) -> Answer[Result]:
     """The results, and what there was to warn of: the process that asked knows how to say it."""
     with warnings.catch_warnings(record=True) as caught:
         return list(work(batch)), [warning.message for warning in caught]
 
 
-def _heard(answer: Answer[Result]) -> list[Result]:
+def heard(answer: Answer[Result]) -> list[Result]:
     results, messages = answer
     for message in messages:
         warnings.warn(message, stacklevel=2)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gputel.analysis.catalogue import groups, index, questions
+from gputel.analysis.catalogue.compute import Engine, compute_where_it_pays
 from gputel.analysis.catalogue.facts import FACTS
 from gputel.analysis.catalogue.questions import RunRows
 from gputel.telemetry.errors import GputelError
@@ -41,7 +42,12 @@ class RunsQuestion:
 
 
 def refreshed(
-    question: RunsQuestion, file: Path, show: Callable[[list[Path]], Iterable[Path]] = lambda stale: stale
+    question: RunsQuestion,
+    file: Path,
+    show: Callable[[list[Path]], Iterable[Path]] = lambda stale: stale,
+    *,
+    remember: bool = True,
+    engine: Engine = compute_where_it_pays,
 ) -> tuple[RunsQuestion, index.Changes]:
     """Makes the index true of the places that are asked about; the question comes back with their names."""
     with index.opened(file) as connection:
@@ -51,7 +57,9 @@ def refreshed(
             raise GputelError(
                 "gputel runs", "no runs are known, and there is no runs/ here", hint, exit_code=2
             )
-        changes = index.update(connection, places, show) if question.updates else index.Changes()
+        changes = index.Changes()
+        if question.updates:
+            changes = index.update(connection, places, show, remember=remember, engine=engine)
         return replace(question, places=tuple(places)), changes
 
 

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from gputel.analysis import stores, text
+from gputel.analysis.catalogue.compute import Computed, Engine, compute_where_it_pays
 from gputel.analysis.catalogue.facts import FACTS, FACTS_VERSION, FIGURES, CatalogueRow
-from gputel.analysis.catalogue.facts_file import NAME, row_of
+from gputel.analysis.catalogue.facts_file import NAME
 from gputel.analysis.runs import paths
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
@@ -165,6 +166,7 @@ def update(
     show: Callable[[list[Path]], Iterable[Path]] = lambda stale: stale,
     *,
     remember: bool = True,
+    engine: Engine = compute_where_it_pays,
 ) -> Changes:
     """Makes the table true of everything below the roots; with `remember`, later questions are about them, too."""
     if remember:
@@ -174,8 +176,8 @@ def update(
     present, stale = _looked_through(roots, _known(connection), changes)
     rows_at_once: list[IndexedRow] = []
     written = time.monotonic()
-    for path in show(list(stale)):
-        rows_at_once += _computed(path, stale[path], changes)
+    for path, computed in zip(show(list(stale)), engine(list(stale)), strict=True):
+        rows_at_once += _signed(path, stale[path], computed, changes)
         if time.monotonic() - written > LONGEST_UNWRITTEN_S:
             put(connection, rows_at_once)
             rows_at_once, written = [], time.monotonic()
@@ -299,12 +301,10 @@ def _event_files(folder: Path) -> list[Path]:
     return [path for files in tensorboard.parts(folder).values() for path in files]
 
 
-def _computed(path: Path, now_signature: str, changes: Changes) -> list[IndexedRow]:
-    """The row of one path; a run that cannot be read is named among the faults, and tried again the next time."""
-    try:
-        row = row_of(path)
-    except (GputelError, OSError) as error:
-        changes.faults.append(str(error))
+def _signed(path: Path, now_signature: str, row: Computed, changes: Changes) -> list[IndexedRow]:
+    """The row with its signature; a run that cannot be read is among the faults, and is tried again next time."""
+    if isinstance(row, str):
+        changes.faults.append(row)
         return []
     changes.computed += row is not None
     if (

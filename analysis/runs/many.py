@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
 
 FASTEST = 100e6  # bytes per second of CPU that no log exceeds
-LOOK_S = 1.0  # CPU for which logs are read here before what is left is judged by their speed
 
 
 def read_many(
@@ -27,25 +24,16 @@ def read_many(
 ) -> Iterator[Log | GputelError]:
     """Yields each log, or the error that reading it raised, in the order of the paths."""
     sizes = {path: bytes_of(path) for path in paths}
-    sums = [0, *accumulate(sizes[path] for path in paths)]
-    done, workers = 0, spread.workers_for(sums[-1] / FASTEST)
-    if workers == 1:
-        begun = time.process_time()
-        for log in read_logs(paths, formats, limits):
-            yield log
-            done += 1
-            spent = time.process_time() - begun
-            if spent > LOOK_S:
-                workers = spread.workers_for(spent * (sums[-1] - sums[done]) / (sums[done] or 1))
-                if workers > 1:
-                    break
-        else:
-            return
-    read, left = partial(_read, formats=formats, limits=limits), paths[done:]
-    for path, log in zip(left, spread.spread(read, left, workers, sizes.__getitem__, _killed), strict=True):
+
+    def show(path: Path) -> None:
         with progress.stage(path.name, sizes[path], progress.BYTES) as advance:
             advance(sizes[path])
-        yield log
+
+    read = partial(_read, formats=formats, limits=limits)
+    least_s = sum(sizes.values()) / FASTEST
+    return spread.spread_where_it_pays(
+        read, paths, sizes.__getitem__, _killed, least_s=least_s, from_afar=show
+    )
 
 
 def _read(

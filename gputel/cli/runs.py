@@ -13,6 +13,7 @@ from gputel.cli.help import Command, Groups
 
 if TYPE_CHECKING:
     from gputel.analysis.catalogue.answer import RunsQuestion
+    from gputel.analysis.catalogue.compute import Engine
     from gputel.analysis.catalogue.index import Changes
     from gputel.analysis.catalogue.questions import RunRows
     from gputel.analysis.document import Document
@@ -26,7 +27,7 @@ EXAMPLES = (
     "gputel runs --by lr --columns loss,energy_j",
 )
 GROUPS: Groups = {
-    "Which runs": ("where", "sort", "limit", "sql", "no-update"),
+    "Which runs": ("where", "sort", "limit", "sql", "no-update", "engine", "address"),
     "Which columns": ("columns", "by"),
     "Writing": (
         ("csv parquet html", "Write the rows as CSV, as Parquet, as an offline page."),
@@ -51,6 +52,13 @@ def _words(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 @click.option("--sql", metavar="SELECT", help="Query in SQL; the tables are runs, settings and metrics.")
 @click.option("--no-update", is_flag=True, help="Use what is known already; look at no folder.")
 @click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    help="Who computes runs that are new: the cores of this machine, or Ray.",
+)
+@click.option("--address", metavar="HOST:PORT", help="A Ray cluster that runs; it reads the same paths.")
+@click.option(
     "--columns", multiple=True, callback=_words, metavar="NAME,...", help="Show these; 'all' is every fact."
 )
 @click.option(
@@ -68,21 +76,27 @@ def _words(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 def command(paths: tuple[str, ...], out: Path, force: bool, as_json: bool, **asked: Any) -> None:
     """List every run in one table: recordings, logs, and what other tools kept.
 
-    PATH is a folder, a run, a log or a store. Without one, asks about every PATH that was ever given, and ./runs.
+    PATH is a folder, a run, a log, a store or an address such as s3://bucket/runs/. Without one, asks about
+    every PATH that was ever given, and ./runs.
     """
     from gputel.analysis import progress
     from gputel.analysis.catalogue import answer, index
+    from gputel.cli import sources
+    from gputel.telemetry.remote import storage
 
     flags = {flag: asked.pop(flag) for flag in ("html", *TABLES)}
     kinds = options.checked(flags, out, NAME, TABLES, force=force)
     if asked["sql"] and (asked["where"] or asked["by"] or asked["columns"] or asked["sort"]):
         raise click.UsageError("--sql says all of it; leave out --where, --by, --columns and --sort")
-    places = tuple(Path(path).resolve() for path in paths)
+    engine = _engine(asked.pop("engine"), asked.pop("address"))
+    places = tuple(Path(sources.fetched(path)).resolve() for path in paths)
     updates = not asked.pop("no_update")
     question, changes = answer.refreshed(
         answer.RunsQuestion(places, updates=updates, **asked),
         index.default_file(),
         lambda stale: progress.each(stale, "reading runs"),
+        remember=not any(storage.is_address(path) for path in paths),
+        engine=engine,
     )
     _note(changes)
     found = answer.answer(question, index.default_file())
@@ -96,6 +110,18 @@ def command(paths: tuple[str, ...], out: Path, force: bool, as_json: bool, **ask
         show.as_json(strict(answer.as_json(found)))
     elif not any(flags.values()):
         _print(found)
+
+
+def _engine(name: str, address: str | None) -> Engine:
+    from gputel.analysis.catalogue import compute
+
+    if name == "local":
+        if address:
+            raise click.UsageError("--address is of a Ray cluster; add --engine ray")
+        return compute.compute_where_it_pays
+    from gputel.analysis.spread_on_ray import spread_on_ray
+
+    return lambda paths: spread_on_ray(compute.compute, paths, compute.killed, address) if paths else iter(())
 
 
 def _page(question: RunsQuestion, found: RunRows, out: Path) -> Document:

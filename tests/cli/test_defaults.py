@@ -21,7 +21,7 @@ REFUSED = {
     "tail": "from fresh web port host on-alarm webhook notify exit-on-alarm prometheus token token-file",
     "report": "gpu log offset out force",
     "compare": "where out force",
-    "runs": "where sql no-update csv parquet out force",
+    "runs": "engine address where sql no-update csv parquet out force",
     "gate": "baseline junit force",
     "plan": "like check out force",
     "info": "",

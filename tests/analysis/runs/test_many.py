@@ -61,7 +61,7 @@ def test_what_is_left_goes_to_workers_when_the_first_logs_took_long(
         spread_over.extend(items)
         return [*paths.read_logs(items)]
 
-    monkeypatch.setattr(many, "LOOK_S", 0)
+    monkeypatch.setattr(spread, "LOOK_S", 0)
     monkeypatch.setattr(spread, "workers_for", lambda _cpu_s: next(workers))
     monkeypatch.setattr(spread, "spread", keep)
     assert len(list(many.read_many(logs))) == 4
