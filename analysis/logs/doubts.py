@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.doubts import Doubt
+from gputel.analysis.logs.events import BEGIN_AGAIN
 from gputel.analysis.logs.names import is_evaluation, legal
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def doubts(log: ParsedRows) -> tuple[Doubt, ...]:
 
 def _falls(log: ParsedRows) -> Iterator[Doubt]:
     """Steps that begin again where no line says why: another loop's counter, or one that counts within epochs."""
-    restarts = log.events.filter(pl.col("kind") == "restart")
+    restarts = log.events.filter((pl.col("kind") == "restart") & (pl.col("text") == BEGIN_AGAIN))
     records = log.records.height
     outer = [name for name in log.metrics() if OUTER.fullmatch(name)]
     says_why = any(log.records[name].n_unique() > restarts.height for name in outer)

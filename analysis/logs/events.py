@@ -31,6 +31,7 @@ Booleans = npt.NDArray[np.bool_]
 WINDOW = 4096  # last records in which an event's step is looked up
 MOST_HELD = 10_000  # events or losses; more pile up if one rank falls silent with its record open
 MOST_FATAL = 1_000
+BEGIN_AGAIN = "steps begin again"  # the text of a restart that no line explains
 
 
 class LineRange(NamedTuple):
@@ -119,6 +120,7 @@ class EventTracker:
         self._finite_losses: Booleans = np.empty(0, dtype=np.bool_)
         self._finite = True
         self._reasons: list[int] = []  # lines that say why steps begin again
+        self._headings: list[LogEvent] = []  # of a new start, each with its date
         self._places: set[tuple[Any, int]] = set()
         self._last = 0  # line of the last record
 
@@ -135,6 +137,7 @@ class EventTracker:
         opened = np.array(sorted(draft.line.number for draft in drafts), dtype=np.int64)
         self._fatal += [event for event in reported if event.fatal]
         self._reasons += [event.line for event in reported if event.kind in ("resume", "restart")]
+        self._headings += [event for event in reported if not event.kind and not event.fatal]
         shown = _amended([*self._held, *(event for event in reported if event.kind)])
         shown += self._not_finite(records, opened)
         shown += self._restarts(ranges, drafts)
@@ -191,8 +194,10 @@ class EventTracker:
                 others = [draft.line.number for draft in drafts if draft.place != place]
                 before = max([self._last, *(line for line in others if line < begun)])
                 if attempt > 1 and not any(before < line < begun for line in self._reasons):
-                    restarts.append(LogEvent("restart", begun, "steps begin again"))
+                    said = (event.text for event in self._headings if before < event.line < begun)
+                    restarts.append(LogEvent("restart", begun, next(said, BEGIN_AGAIN)))
                 self._reasons = [line for line in self._reasons if line > begun]
+                self._headings = [event for event in self._headings if event.line > begun]
             self._last = max(self._last, last)
         return restarts
 
@@ -224,6 +229,7 @@ class EventTracker:
         last = max([self._last, *begun])
         self._fatal = [event for event in self._fatal if event.line > last][:MOST_FATAL]
         self._reasons = self._reasons[-MOST_HELD:]
+        self._headings = self._headings[-MOST_FATAL:]
 
 
 def _amended(events: Sequence[LogEvent]) -> list[LogEvent]:

@@ -116,6 +116,19 @@ SIGNS = (
     ),
 )
 SAVE = SIGNS[-1]
+_DAY = (
+    rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
+    rb"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?,? +\d{1,2}\b"
+    rb"|\d{1,2}[ -](?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?[ -]\d{4})"
+)
+# A line that heads the output of one start, with its date. Nothing happens there; it says why steps begin again.
+HEADING = _sign(
+    None,
+    rb"(?i)^(?!.*\bepoch)(?:[=*#~-]{3,}.*" + _DAY + rb".*"
+    rb"|.*\b(?:run|session|job|experiment|training) (?:was )?(?:started|starts|starting|began|begins)\b.{0,20}"
+    + _DAY
+    + rb".*)$",
+)
 COMPLETED = patterns.lazy_regex(
     rb"(?i)\btraining (?:is |has |was |run )?(?:now )?(?:complete[d]?|finished|done|ended)\b"
     rb"|\b(?:finished|completed) training"
@@ -140,6 +153,7 @@ WORTH = patterns.lazy_regex(
     rb"|\bxid\b|nan|inf\b|non-?finite|restart|resum|continuing|load|restored|\bsav[ei]|checkpoint|writ|wrote|train_runtime"
     rb"|training (?:is|has|was|run|now|comp|fin|done|end|loop|succ)|(?:ed|done|total|end of) training"
     rb"|epochs completed|reached|\bdone\b|exception|percentage"
+    rb"|(?m:^[=*#~-]{3,}[^\n]*\d\d)|(?:start|beg[ai]n)(?:s|ed|ing)?\b[^\n]{0,20}\d\d"
 )
 
 
@@ -169,7 +183,9 @@ def sign_of(line: bytes) -> Sign | None:
         for sign in SIGNS:
             if sign.regex.search(line):
                 return sign
-    return DONE if COMPLETED.search(line) else None
+    if COMPLETED.search(line):
+        return DONE
+    return HEADING if HEADING.regex.search(line) else None
 
 
 _ANNOUNCES = patterns.lazy_regex(rb"(?i)\b(?:saving|writing|checkpointing|snapshotting|storing)\b")

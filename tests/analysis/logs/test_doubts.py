@@ -43,6 +43,25 @@ def test_steps_that_begin_again_after_resumes_are_not(read: Read) -> None:
     assert kinds(read("Resuming from checkpoint step 0\n".join([steps(range(20))] * 5))) == []
 
 
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "================ Training Loss (Sun Jun  {0}7 08:05:14 2020) ================\n",
+        "--- run of 2026-03-0{0} 21:04:52 ---\n",
+        "Training started at 0{0}/11/2026 07:00:01\n",
+    ],
+)
+def test_steps_that_begin_again_under_a_dated_heading_are_not(read: Read, heading: str) -> None:
+    log = read("".join(heading.format(day) + steps(range(20)) for day in range(1, 6)))
+    assert kinds(log) == []
+    assert log.events["text"].to_list() == [heading.format(day).strip() for day in range(2, 6)]
+
+
+@pytest.mark.parametrize("heading", ["=== epoch {0} (2026-03-0{0}) ===\n", "=== pass {0} ===\n"])
+def test_a_heading_of_an_epoch_or_without_a_date_explains_nothing(read: Read, heading: str) -> None:
+    assert "steps-fall" in kinds(read("".join(heading.format(i) + steps(range(20)) for i in range(1, 6))))
+
+
 def test_steps_that_begin_again_with_each_fold_are_not(read: Read) -> None:
     folds = "".join(
         f"fold {fold} epoch {epoch} loss {2 / epoch:.4f}\n" for fold in range(1, 6) for epoch in range(1, 21)
