@@ -19,6 +19,7 @@ import polars as pl
 from gputel.analysis.align.marks import BOUNDS, LogMark, log_marks
 from gputel.analysis.align.step_time import step_ns_near, step_times
 from gputel.analysis.align.timestamps import LONG, LONGER, timed_log
+from gputel.analysis.logs.signs import alike, save_words
 
 if TYPE_CHECKING:
     from gputel.analysis.align.step_time import StepTime
@@ -133,7 +134,8 @@ def _gap(inner: Sequence[LogMark], usual_ns: float) -> Iterator[Span]:
     elif len(slots) == 1:
         training = [_without_stall(record, usual_ns, widths[0])]
     else:
-        training = _shared_out(_expected_ns(record, usual_ns), widths, _steps_behind(inner) / record.steps)
+        behind = _steps_behind(inner, widths[0], usual_ns)
+        training = _shared_out(_expected_ns(record, usual_ns), widths, behind / record.steps)
     trained = max((place for place, share in enumerate(training) if share), default=len(slots) - 1)
     for place, ((left, right), train_ns) in enumerate(zip(slots, training, strict=True)):
         rest = _rest(left, right, record)
@@ -180,17 +182,26 @@ def _without_stall(record: LogMark, usual_ns: float, width: int) -> int:
     return round(expected) if width - expected > max(expected, STALL_NS) else width
 
 
-def _steps_behind(inner: Sequence[LogMark]) -> int:
+def _steps_behind(inner: Sequence[LogMark], front_ns: int, usual_ns: float) -> int:
     """Returns how many steps of a record may come behind the last other line, by the step of that line.
 
-    None if that line names the step which follows the record: a loop that prints late owed the record.
+    None if that line names the step which follows the record: a loop that prints late owed the record. What comes
+    before a save is announced is steps, as many as fit.
     """
     record = inner[-1]
+    if record.steps > 1 and _announces_save(inner[1]):
+        before = record.steps if np.isnan(usual_ns) else round(front_ns / usual_ns)
+        return record.steps - before if before <= record.steps else 1
     named = [mark.step for mark in inner[1:-1] if mark.step is not None]
     if record.step is None or not named:
         return record.steps
     behind = record.step - max(named) + 1
     return 0 if behind == 0 else min(max(behind, 1), record.steps)
+
+
+def _announces_save(mark: LogMark) -> bool:
+    """Whether a line says that a checkpoint will be written, not that it was."""
+    return mark.kind == "checkpoint" and save_words(alike((mark.text or "").encode())).announces
 
 
 def _shared_out(train_ns: float, widths: Sequence[int], most_behind: float = 1.0) -> list[int]:
