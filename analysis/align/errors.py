@@ -15,7 +15,8 @@ import polars as pl
 
 from gputel.analysis.align.join import JOULES, WHOLE
 from gputel.analysis.align.spans import PRINTED
-from gputel.analysis.align.step_time import SURE, StepTime, contains_others
+from gputel.analysis.align.step_time import SURE, StepTime
+from gputel.analysis.runs.printed_times import contains_others
 from gputel.analysis.runs.record_gaps import half_digit
 
 if TYPE_CHECKING:

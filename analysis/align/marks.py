@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis.align.timed_log import TimedLog
-from gputel.analysis.align.timestamps import longer, usual_near
+from gputel.analysis.runs.printed_times import LONGER, longer, usual_dt
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
@@ -58,7 +58,7 @@ def log_marks(subject: RunData, tables: TimedLog) -> dict[str | None, list[LogMa
 
 def _lines(tables: TimedLog) -> Iterator[LogMark]:
     others = pl.concat([_evals(tables.evals), _checkpoints(tables.events)], how="diagonal_relaxed")
-    others = others if tables.stamped else _within_steps(others, tables.records)
+    others = others if tables.stamped else _within_steps(others, tables)
     rows = pl.concat([others, _records(tables.records, tables.events)], how="diagonal_relaxed")
     rows = rows.filter(pl.col("time").is_not_null()).sort("line", maintain_order=True)
     rows = rows.with_columns(pl.col("time").dt.epoch("ns").cum_max())
@@ -72,14 +72,16 @@ def _lines(tables: TimedLog) -> Iterator[LogMark]:
         yield LogMark(**row)
 
 
-def _within_steps(others: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
+def _within_steps(others: pl.DataFrame, tables: TimedLog) -> pl.DataFrame:
     """Places evaluations and checkpoints of a log without timestamps: only those that a long step time contains.
 
     Such a step took as long as those around it; the rest of its time belongs to the lines before it.
     """
+    records = tables.records
     if others.is_empty() or "dt_ms" not in records.columns:
         return others.clear()
-    usual = usual_near(pl.col("dt_ms"))
+    records = records.with_columns(usual=usual_dt(records, tables))
+    usual = pl.col("usual")
     timed = records.filter(pl.col("time").is_not_null() & pl.col("dt_ms").is_finite())
     compiled = pl.int_range(pl.len()).over("phase", "attempt") == 0  # why an attempt's first step is long
     long = longer(pl.col("dt_ms"), usual) & ~compiled
@@ -96,13 +98,16 @@ def _divided(placed: pl.DataFrame) -> pl.DataFrame:
     """Divides what a step time contains, `more_ms`, between an evaluation and a checkpoint printed before it.
 
     Each takes as long as where it stands alone. Checkpoints count only if the step times behind those alone are
-    long, or those behind both are longer than behind any evaluation alone. Where none is alone, both are one.
+    long, or those behind both are longer than behind evaluations alone by more than these scatter. Where none is
+    alone, both are one.
     """
     saved, long = pl.col("kind") == "checkpoint", placed.filter("longer")
     alone = pl.col("kind").n_unique().over("next") == 1
-    saves, evals = placed.filter(saved & alone)["longer"], long.filter(alone & ~saved)["more_ms"]
+    saves = placed.filter(saved & alone)["longer"]
+    evals: Any = long.filter(alone & ~saved)["more_ms"]
     both: Any = long.filter(~alone)["more_ms"].median()
-    most: Any = evals.max()
+    high, low = evals.max(), evals.min()
+    most: Any = None if high is None else max(LONGER * high, 2 * high - low)
     counted = 2 * saves.sum() > len(saves) or (saves.is_empty() and None not in (both, most) and both > most)
     inseparable = both is not None and saves.is_empty() and evals.is_empty()
     usual = dict(long.filter(alone).group_by("kind").agg(pl.col("more_ms").median()).iter_rows())

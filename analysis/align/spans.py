@@ -18,8 +18,9 @@ import polars as pl
 
 from gputel.analysis.align.marks import BOUNDS, LogMark, log_marks
 from gputel.analysis.align.step_time import step_ns_near, step_times
-from gputel.analysis.align.timestamps import LONG, LONGER, timed_log
+from gputel.analysis.align.timestamps import timed_log
 from gputel.analysis.logs.signs import alike, save_words
+from gputel.analysis.runs.printed_times import LONG, LONGER
 
 if TYPE_CHECKING:
     from gputel.analysis.align.step_time import StepTime

@@ -13,28 +13,25 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from gputel.analysis.align.timestamps import AROUND, LONG, longer, usual_near
+from gputel.analysis.runs.printed_times import AROUND, LONG, contains_others, usual_near
 from gputel.analysis.runs.record_gaps import (
     SURE,
     StepTime,
-    median_with_error,
     record_gaps,
     rounding_error,
+    step_with_error,
     time_by_gaps,
 )
 
 if TYPE_CHECKING:
     from gputel.analysis.align.timed_log import TimedLog
     from gputel.analysis.align.windows import Numbers
-    from gputel.analysis.logs.log import Log
 
 __all__ = [
     "SURE",
     "StepTime",
-    "contains_others",
     "logged_step_time",
     "step_ns_near",
     "step_time",
@@ -120,35 +117,10 @@ def step_ns_near(gaps: pl.DataFrame, resolution_ns: int, times: Mapping[str, Ste
     return usual_ns
 
 
-def contains_others(records: pl.DataFrame, log: Log | TimedLog) -> pl.Series:
-    """Marks records whose step time contains the evaluation or checkpoint printed before them: it is long.
-
-    Marks none behind evaluations if most records behind one are not long: then the printed time leaves them out.
-    The same holds of checkpoints.
-    """
-    if "dt_ms" not in records.columns or "line" not in records.columns or records.is_empty():
-        return pl.repeat(False, records.height, eager=True)
-    is_long = records.select(
-        longer(pl.col("dt_ms"), usual_near(pl.col("dt_ms"))).fill_null(False)
-    ).to_series()
-    saved = log.events.filter(pl.col("kind") == "checkpoint")["line"]
-    marked = pl.repeat(False, records.height, eager=True)
-    for others in (log.evals["line"], saved):
-        behind = _behind(records["line"].to_numpy(), np.unique(others.to_numpy()))
-        if 2 * (is_long & behind).sum() > behind.sum():
-            marked = marked | (is_long & behind)
-    return marked
-
-
-def _behind(lines: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> pl.Series:
-    """Marks the lines with one of the others between them and the line before."""
-    return pl.Series(np.searchsorted(others, lines) > np.searchsorted(others, np.append(-1, lines[:-1])))
-
-
 def _by_dt(dt_ms: pl.Series | None) -> StepTime | None:
     known = dt_ms.filter(dt_ms.is_finite() & (dt_ms > 0)) if dt_ms is not None else None
     if known is None or known.is_empty():
         return None
-    median_ms, error_ms = median_with_error(known.cast(pl.Float64).to_numpy())
+    median_ms, error_ms = step_with_error(known.cast(pl.Float64).to_numpy(), len(known))
     error_ms = math.hypot(error_ms, rounding_error(known))
     return StepTime(median_ms / 1000, error_ms / 1000, "printed step times")

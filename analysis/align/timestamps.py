@@ -23,16 +23,13 @@ from gputel.analysis.align.late_lines import on_time
 from gputel.analysis.align.timed_log import WHOLE_SECOND, TimedLog
 from gputel.analysis.align.windows import Moments, Numbers
 from gputel.analysis.logs.file_times import time_in_name
+from gputel.analysis.runs.printed_times import seconds_by_dt
 from gputel.telemetry.clock import SECOND
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
     from gputel.analysis.runs import RunData
 
-AROUND = 51  # records, over which the usual step time is the median
-LONG = 1.5  # times the usual step time: an evaluation or a checkpoint is part of it, whatever the scatter
-LONGER = 1.05  # times the usual: something else may be part of it
-FAR = 6.0  # standard deviations of a step
 MILLISECOND = 0.001  # resolution of timestamps, in s
 UNDATED = "counted from 1970, as the date is unknown"
 ROUNDED_S = 0.6  # total times are printed in hundredths of a minute
@@ -53,7 +50,7 @@ def timed_log(subject: RunData) -> TimedLog:
         return _on_time(TimedLog(log.records, log.evals, log.events, "per-line timestamps", 0.0))
     if stamps.null_count() < len(stamps):
         return _on_time(_by_stamps(log))
-    clock = _own_clock(log.records)
+    clock = _own_clock(log)
     if clock is None:
         return TimedLog(log.records, log.evals, log.events, None, None)
     seconds, source, rounding_s = clock
@@ -75,18 +72,6 @@ def _on_time(placed: TimedLog) -> TimedLog:
         return placed
     how = f"{placed.how}; lines that came {found.late_s:.2g} s late are moved back"
     return replace(placed, records=found.records, how=how, late_error_s=found.error_s)
-
-
-def usual_near(times: pl.Expr) -> pl.Expr:
-    """Returns the usual step time near each record: the median of the records around it."""
-    return times.rolling_median(AROUND, min_samples=1, center=True)
-
-
-def longer(dt: pl.Expr, usual: pl.Expr) -> pl.Expr:
-    """Whether a printed step time is longer than the scatter of the steps, and their rounding, explains."""
-    share = dt / usual
-    deviation = (share.quantile(0.75) - share.quantile(0.25)) / 1.349
-    return share > 1 + (FAR * deviation).clip(LONGER - 1, LONG - 1)
 
 
 class BusyPeriod(NamedTuple):
@@ -218,41 +203,31 @@ def _by_line(log: Log, times: pl.Series, how: str, uncertainty_s: float | None) 
     return TimedLog(records, timed(log.evals), timed(log.events), how, uncertainty_s)
 
 
-def _own_clock(records: pl.DataFrame) -> tuple[Numbers, str, float] | None:
+def _own_clock(log: Log) -> tuple[Numbers, str, float] | None:
     """Returns seconds at each record by the log's own clock, its name, and its rounding; None if it has none.
 
     Step times are finer than a total time, but only if every step is printed.
     """
+    records = log.records
     steps = records.select(pl.col("step").diff().over("phase", "attempt").fill_null(1).clip(0))["step"]
-    ways = [
-        ("dt_ms", seconds_by_dt(pl.lit(steps)), "the sum of its times of steps", 0.0),
-        ("total_time_min", _by_total_time(records, steps), "its own total time", ROUNDED_S),
-    ]
-    for column, gap, source, rounding_s in ways if steps.max() == 1 else reversed(ways):
-        if column in records.columns:
-            gaps = records.select(gap.fill_nan(None).fill_null(0.0).clip(0.0)).to_series()
-            if gaps.sum() > 0:
-                return gaps.cum_sum().to_numpy(), source, rounding_s
+    by_dt = seconds_by_dt(records, log, steps) if "dt_ms" in records.columns else None
+    ways = [("the sum of its times of steps", by_dt, 0.0)]
+    if "total_time_min" in records.columns:
+        ways.append(("its own total time", _by_total_time(records, by_dt), ROUNDED_S))
+    for source, gaps, rounding_s in ways if steps.max() == 1 else reversed(ways):
+        known = pl.Series(dtype=pl.Float64) if gaps is None else gaps.fill_nan(None).fill_null(0.0).clip(0.0)
+        if known.sum() > 0:
+            return known.cum_sum().to_numpy(), source, rounding_s
     return None
 
 
-def seconds_by_dt(steps: pl.Expr) -> pl.Expr:
-    """Returns the seconds of all steps that a record covers, by the printed time of the last of them.
-
-    A printed time above the usual, as of a step that contains an evaluation, says nothing of the others.
-    """
-    dt = pl.col("dt_ms").clip(0) / 1000
-    usual = usual_near(dt)
-    return dt * (steps > 0) + (steps - 1).clip(0) * pl.when(longer(dt, usual)).then(usual).otherwise(dt)
-
-
-def _by_total_time(records: pl.DataFrame, steps: pl.Series) -> pl.Expr:
+def _by_total_time(records: pl.DataFrame, by_dt: pl.Series | None) -> pl.Series:
     """Returns seconds by the growth of the total time; by step times, until it grows."""
     total = pl.col("total_time_min").forward_fill()
     grown = total.diff() * 60
-    if "dt_ms" not in records.columns:
-        return grown
-    return pl.when(total <= total.min()).then(seconds_by_dt(pl.lit(steps))).otherwise(grown)
+    if by_dt is None:
+        return records.select(grown).to_series()
+    return records.select(pl.when(total <= total.min()).then(by_dt).otherwise(grown)).to_series()
 
 
 def _anchor(log: Log, readings: pl.DataFrame | None, length_s: float) -> tuple[int | None, str, float | None]:

@@ -19,12 +19,13 @@ from gputel.analysis.align import join
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import SCHEMA
-from gputel.analysis.align.timestamps import seconds_by_dt
 from gputel.analysis.runs.facts import estimated_flops
+from gputel.analysis.runs.printed_times import seconds_by_dt
 from gputel.analysis.text import JOULES_PER_KWH
 
 if TYPE_CHECKING:
     from gputel.analysis.align.samples import Readings
+    from gputel.analysis.logs.log import Log
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.facts import Fact
 
@@ -96,7 +97,7 @@ def costs(
 ) -> dict[str, Cost]:
     """Returns the cost so far by axis, all axes but steps."""
     tokens = _tokens(subject, records)
-    seconds = elapsed_seconds(records.rows, records.done, records.attempt, clock)
+    seconds = elapsed_seconds(subject.log, records, clock)
     time = "it has no timestamps, no total time and no step times" if seconds is None else seconds
     energy = measured.by_record(records.rows)
     cost = _cost(subject, time, energy, prices)
@@ -134,10 +135,11 @@ def chosen(rows: pl.DataFrame, wanted: str | None) -> str | None:
     return wanted if wanted in have else next(iter(have), None)
 
 
-def elapsed_seconds(rows: pl.DataFrame, done: Numbers, attempt: Numbers, clock: str | None) -> Numbers | None:
+def elapsed_seconds(log: Log, records: Records, clock: str | None) -> Numbers | None:
     """Returns seconds since the first step began, at each record; discarded records count too."""
     if clock is None:
         return None
+    rows, done = records.rows, records.done
     column = rows[COLUMNS[clock]]
     if clock == "stamps":
         stamps = floats(column.dt.epoch("ns")) / 1e9
@@ -145,9 +147,9 @@ def elapsed_seconds(rows: pl.DataFrame, done: Numbers, attempt: Numbers, clock: 
     if clock == "clock":
         return _counted_on(floats(column) * 60)
     finite = pl.when(pl.col("dt_ms").is_finite()).then("dt_ms")
-    known = rows.select(finite.fill_null(finite.median()))
-    covered = pl.lit(pl.Series(gaps(done, attempt)))
-    return np.cumsum(floats(known.select(seconds_by_dt(covered)).to_series()))
+    known = rows.with_columns(finite.fill_null(finite.median()))
+    seconds = seconds_by_dt(known, log, pl.Series(gaps(done, records.attempt)))
+    return None if seconds is None else np.cumsum(floats(seconds))
 
 
 def gaps(done: Numbers, attempt: Numbers) -> Numbers:

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gputel.analysis.align.step_time import contains_others
 from gputel.analysis.columns import Direction
 from gputel.analysis.compare import axes
 from gputel.analysis.compare.axes import Numbers, Prices, Records, floats, phase_energy
+from gputel.analysis.runs.printed_times import contains_others
 
 if TYPE_CHECKING:
     from gputel.analysis.compare.axes import PhaseEnergy

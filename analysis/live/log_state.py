@@ -20,6 +20,7 @@ import polars as pl
 
 from gputel.analysis.live.series import CurveHistory
 from gputel.analysis.logs.incremental import Increment
+from gputel.analysis.runs.printed_times import LONGER
 
 MOST_METRICS = 64
 MOST_EVENTS = 500
@@ -195,16 +196,22 @@ class LogState:
             self.ranks[rank] = Seen(step, now)
 
     def _paces(self, frame: pl.DataFrame, now: float, *, live: bool) -> None:
-        """Adds times per step: as printed, else from timestamps, else from the clock."""
+        """Adds times per step: as printed, else from timestamps, else from the clock.
+
+        A log that prints every N steps may print times that hold a pause: longer than a step can be by the clock.
+        """
         tail = frame.tail(RECENT)
         strides = pl.concat([pl.Series("step", [self.step], pl.Int64), tail["step"]]).diff()
         self.strides.extend(strides.filter(strides > 0).to_list())
         passed = self._passed(frame, now, live=live)
+        clocked = [] if passed is None else (passed["seconds"] / passed["steps"]).tail(RECENT).to_list()
         if "dt_ms" in frame.columns and (printed := tail["dt_ms"].drop_nulls()).len():
-            self.paces.extend((printed / 1000).to_list())
+            paces = (printed / 1000).to_list()
+            contains_pauses = clocked and statistics.median(paces) > LONGER * statistics.median(clocked)
+            self.paces.extend(clocked if contains_pauses else paces)
             passed = _by_dt(frame) if passed is None else passed
-        elif passed is not None:
-            self.paces.extend((passed["seconds"] / passed["steps"]).tail(RECENT).to_list())
+        else:
+            self.paces.extend(clocked)
         if passed is not None:
             self._add_pauses(passed)
 
@@ -234,7 +241,8 @@ class LogState:
         if self._paused_since is None:
             self._paused_since = float(passed["step"][0] - passed["steps"][0])
         usual, beyond = pl.col("steps") * step_s, pl.col("seconds") - pl.col("steps") * step_s
-        long = passed.filter((beyond > usual / 2) & (beyond > SHORTEST_S)).select("step", beyond)
+        least = pl.min_horizontal(usual / 2, pl.lit(step_s))
+        long = passed.filter((beyond > least) & (beyond > SHORTEST_S)).select("step", beyond)
         self.pauses.extend(Pause(step, seconds) for step, seconds in long.tail(RECENT).iter_rows())
 
     def _evals(self, frame: pl.DataFrame) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.doubts import Doubt
-from gputel.analysis.logs.events import BEGIN_AGAIN
 from gputel.analysis.logs.names import is_evaluation, legal
+from gputel.analysis.logs.signs import BEGIN_AGAIN
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.patterns import Reject

@@ -20,6 +20,7 @@ from gputel.analysis.logs import outcome
 from gputel.analysis.logs.frames import DATED, MOST, TYPES, UTC
 from gputel.analysis.logs.outcome import LogEvent
 from gputel.analysis.logs.saved_steps import saved_step
+from gputel.analysis.logs.signs import BEGIN_AGAIN
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.drafts import OpenRecord
@@ -31,7 +32,6 @@ Booleans = npt.NDArray[np.bool_]
 WINDOW = 4096  # last records in which an event's step is looked up
 MOST_HELD = 10_000  # events or losses; more pile up if one rank falls silent with its record open
 MOST_FATAL = 1_000
-BEGIN_AGAIN = "steps begin again"  # the text of a restart that no line explains
 
 
 class LineRange(NamedTuple):

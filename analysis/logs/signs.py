@@ -116,6 +116,7 @@ SIGNS = (
     ),
 )
 SAVE = SIGNS[-1]
+BEGIN_AGAIN = "steps begin again"  # the text of a restart that no line explains
 _DAY = (
     rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
     rb"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?,? +\d{1,2}\b"

@@ -16,10 +16,10 @@ from gputel.analysis.align import cut_spans, join, measured
 from gputel.analysis.align.step_time import (
     SURE,
     StepTime,
-    contains_others,
     logged_step_time,
 )
 from gputel.analysis.align.timestamps import timed_log
+from gputel.analysis.runs.printed_times import contains_others
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData

@@ -13,6 +13,7 @@ import polars as pl
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.runs.cross_checks import Figure, cross_checks, figure
 from gputel.analysis.runs.mfu import mfu_doubt, mfu_figures
+from gputel.analysis.runs.printed_times import contains_others
 from gputel.analysis.runs.record_gaps import StepTime, printed_median, record_gaps, time_by_gaps
 from gputel.telemetry.clock import SECOND
 
@@ -52,7 +53,7 @@ def log_figures(subject: RunData) -> dict[str, Figure | None]:
 
 def _times_of_steps(subject: RunData, between: StepTime | None) -> dict[str, Figure | None]:
     """Returns the median of the printed step times, and the time of a step by timestamps."""
-    printed = printed_median(subject.log.records, "dt_ms", above=0.0)
+    printed = printed_median(_of_steps_alone(subject), "dt_ms", above=0.0)
     return {
         "printed_s": Figure(printed / 1000) if printed else None,
         "stamped_s": Figure(between.seconds, between.error_s) if between else None,
@@ -97,7 +98,7 @@ def _whole_times(subject: RunData) -> dict[str, Figure | None]:
     last = max(int(times.dt.epoch("ns")[-1]) for times in ended if len(times))
     return {
         "elapsed_s": elapsed,
-        "steps_s": _by_step_times(timed),
+        "steps_s": _by_step_times(timed, printed_median(_of_steps_alone(subject), "dt_ms", above=0.0)),
         **_own_clock(timed),
         "runtime_s": _runtime(log.summary),
         "whole_s": Figure((last - begun) / SECOND, elapsed.error),
@@ -109,9 +110,15 @@ def _passed(timed: pl.DataFrame) -> Figure:
     return Figure((int(times[-1]) - int(times[0])) / SECOND, 1.0)
 
 
-def _by_step_times(timed: pl.DataFrame) -> Figure | None:
-    """Returns the usual step time, for all steps from the first record to the last."""
-    each, steps = printed_median(timed, "dt_ms", above=0.0), timed["step"].drop_nulls()
+def _of_steps_alone(subject: RunData) -> pl.DataFrame:
+    """Keeps the records whose printed time holds no evaluation and no save."""
+    records = subject.log.records
+    return records.filter(~contains_others(records, subject.log))
+
+
+def _by_step_times(timed: pl.DataFrame, each: float | None) -> Figure | None:
+    """Returns the usual step time in ms, `each`, for all steps from the first record to the last."""
+    steps = timed["step"].drop_nulls()
     return None if each is None or len(steps) < FEWEST_GAPS else Figure(each / 1000 * (steps[-1] - steps[0]))
 
 

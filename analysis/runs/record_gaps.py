@@ -16,6 +16,8 @@ import polars as pl
 
 BLOCK = 20  # steps of a block of records, over which a coarse clock is good enough
 FINE = 0.01  # of a gap: a clock that is finer than this tells the time of one gap
+FEWEST = 4  # step times that tell how much they scatter
+UNSEEN = 0.05  # the scatter of fewer, as a share of a step
 STALLED = 1.5  # times the usual: a block with a stall
 SURE = 1.64  # standard deviations on both sides that hold 90 %
 DITHERED = 4  # different values, from which on most of the errors of their rounding cancel
@@ -73,7 +75,8 @@ def time_by_gaps(gaps: pl.DataFrame, resolution_s: float) -> StepTime | None:
     median: Any = gaps["seconds"].median()
     if resolution_s < FINE * float(median or 0):
         each = (gaps["seconds"] / gaps["steps"]).to_numpy()
-        return StepTime(*median_with_error(each), "timestamps" if resolution_s else "the log's clock")
+        steps = float(gaps["steps"].sum())
+        return StepTime(*step_with_error(each, steps), "timestamps" if resolution_s else "the log's clock")
     return _by_coarse_clock(gaps, resolution_s)
 
 
@@ -114,6 +117,15 @@ def median_with_error(values: Numbers) -> tuple[float, float]:
     low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
     deviation = (high - low) / 1.349
     return float(middle), float(SURE * MEDIAN * deviation / math.sqrt(len(values)))
+
+
+def step_with_error(values: Numbers, steps: float) -> tuple[float, float]:
+    """Returns the median time of a step with its error, by values of so many steps in all.
+
+    Few values say little of how much steps scatter.
+    """
+    middle, error = median_with_error(values)
+    return middle, max(error, UNSEEN * middle / math.sqrt(steps)) if len(values) < FEWEST else error
 
 
 def half_digit(values: pl.Series) -> float:

@@ -13,7 +13,7 @@ import pytest
 
 import gputel.analysis
 from gputel.analysis import columns
-from gputel.analysis.align import measured, timestamps
+from gputel.analysis.align import measured
 from gputel.analysis.align.windows import longest_silence_ns
 from gputel.analysis.compare import compare, gate
 from gputel.analysis.document import Curves, Heat, PlotAxis
@@ -21,7 +21,7 @@ from gputel.analysis.documents.panels import gpus, spectrogram
 from gputel.analysis.documents.panels.spectrogram import SpectrumWindows
 from gputel.analysis.plan import inputs
 from gputel.analysis.report.gpu_totals import folder_totals
-from gputel.analysis.runs import facts, paths
+from gputel.analysis.runs import facts, paths, printed_times
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.store import frames
@@ -33,7 +33,7 @@ ROOMS = Path(gputel.analysis.__file__).resolve().parent
 DEFINITIONS = {
     "how much of a second was sampled": (r"np\.quantile\(ticks", "align/windows.py"),
     "gap in the sampling": (r"GAP_POLLS = |\bHOLE\b|\bHOLE_", "align/windows.py"),
-    "usual time of a step": (r"rolling_median|AROUND = ", "align/timestamps.py"),
+    "usual time of a step": (r"rolling_median|AROUND = ", "runs/printed_times.py"),
     "FLOPs a parameter": (
         r"FLOPS_PER_PARAMETER = 6|\b6(\.0)? ?\* ?(float\()?[\w.\[\"]*parameters",
         "runs/facts.py",
@@ -70,7 +70,7 @@ def test_plan_estimates_the_flops_of_a_size_as_compare_does() -> None:
 
 def test_usual_time_of_a_step_is_the_median_of_the_51_records_around_it() -> None:
     times = pl.DataFrame({"ms": [10.0] * 30 + [None] * 5 + [1000.0] * 10 + [30.0] * 60})
-    usual = times.select(timestamps.usual_near(pl.col("ms")))["ms"]
+    usual = times.select(printed_times.usual_near(pl.col("ms")))["ms"]
     assert (usual[0], usual[40], usual[-1]) == (10.0, 30.0, 30.0)
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gputel.analysis.align.step_time import StepTime, contains_others, step_ns_near, step_time
+from gputel.analysis.align.step_time import StepTime, step_ns_near, step_time
 from gputel.analysis.runs import read_run
+from gputel.analysis.runs.printed_times import contains_others
 from tests.analysis.align.conftest import evaluated_every_20
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import polars as pl
 import pytest
 
 from gputel.analysis.compare import axes
+from gputel.analysis.logs.log import Log
 
 
 def test_prices_are_known_if_one_is_given() -> None:
@@ -31,7 +34,10 @@ def test_first_record_of_an_attempt_covers_the_usual_number_of_steps() -> None:
     assert axes.gaps(done, attempt).tolist() == [10, 10, 10, 10, 10]
 
 
-def test_step_times_are_multiplied_by_the_steps_they_cover() -> None:
-    rows = pl.DataFrame({"dt_ms": [100.0, None, 100.0]})
-    seconds = axes.elapsed_seconds(rows, np.array([10.0, 20, 30]), np.ones(3), "dt")
+def test_step_times_are_multiplied_by_the_steps_they_cover(read: Callable[[str], Log]) -> None:
+    log = read(
+        "".join(f"step {step} | loss: 2.0 | dt: {dt}ms\n" for step, dt in ((10, 100), (20, "nan"), (30, 100)))
+    )
+    records = axes.Records(log.records, np.array([10.0, 20, 30]), np.ones(3), numbered=False)
+    seconds = axes.elapsed_seconds(log, records, "dt")
     assert seconds == pytest.approx([1, 2, 3])

@@ -1,0 +1,134 @@
+"""A log's records -> which printed step times hold more than a step, and the time of a step alone near each.
+
+Many logs time a step together with the evaluation or checkpoint before it. Such a time is long, as long as most
+records have none before them. A log that prints every N steps and evaluates as often has hardly another time:
+then the few records without a pause tell a step, and without any nothing does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+AROUND = 51  # records, over which the usual step time is the median
+LONG = 1.5  # times the usual step time: an evaluation or a checkpoint is part of it, whatever the scatter
+LONGER = 1.05  # times the usual: something else may be part of it
+FAR = 6.0  # standard deviations of a step
+PLACE = ("phase", "attempt")
+
+
+class LogLines(Protocol):
+    """The tables of a log whose lines may stand between two records."""
+
+    @property
+    def evals(self) -> pl.DataFrame: ...
+    @property
+    def events(self) -> pl.DataFrame: ...
+
+
+def usual_near(times: pl.Expr) -> pl.Expr:
+    """Returns the usual step time near each record: the median of the records around it."""
+    return times.rolling_median(AROUND, min_samples=1, center=True)
+
+
+def longer(dt: pl.Expr, usual: pl.Expr) -> pl.Expr:
+    """Whether a printed step time is longer than the scatter of the steps, and their rounding, explains."""
+    share = dt / usual
+    deviation = (share.quantile(0.75) - share.quantile(0.25)) / 1.349
+    return share > 1 + (FAR * deviation).clip(LONGER - 1, LONG - 1)
+
+
+def usual_dt(records: pl.DataFrame, log: LogLines) -> pl.Series:
+    """Returns the printed time of a step alone near each record, in ms; null where nothing tells it.
+
+    `records` have printed times, in the order of their lines.
+    """
+    pauses = _pauses(log)
+    paused = _between(records, np.concatenate(pauses))
+    if not _mostly_paused(records, paused):
+        return _usual_of_most(records)
+    known = pl.col("dt_ms").is_finite()
+    first = pl.int_range(pl.len()).over(PLACE) == 0  # may have been compiled
+    alone: Any = records.filter(known & ~first & ~paused)["dt_ms"].median()
+    behind: Any = records.filter(known & paused)["dt_ms"].median()
+    if alone is None:
+        alone = behind if _fits_between_stamps(records.filter(paused)) else None
+    elif behind is not None and behind <= LONGER * alone:
+        return _usual_of_most(records)
+    return pl.repeat(alone, records.height, dtype=pl.Float64, eager=True)
+
+
+def _usual_of_most(records: pl.DataFrame) -> pl.Series:
+    """Returns the median near each record; those that are long, or the first of an attempt, do not count."""
+    dt = pl.col("dt_ms")
+    steady = pl.when(~longer(dt, usual_near(dt)) & (pl.int_range(pl.len()).over(PLACE) > 0)).then(dt)
+    return records.select(pl.coalesce(usual_near(steady), usual_near(dt))).to_series()
+
+
+def contains_others(records: pl.DataFrame, log: LogLines) -> pl.Series:
+    """Marks records whose step time contains, or may contain, the evaluation or checkpoint printed before them.
+
+    Marks none behind evaluations if most records behind one are not long: then the printed time leaves them out.
+    The same holds of checkpoints.
+    """
+    if "dt_ms" not in records.columns or "line" not in records.columns or records.is_empty():
+        return pl.repeat(False, records.height, eager=True)
+    usual = pl.lit(usual_dt(records, log))
+    is_long = records.select((longer(pl.col("dt_ms"), usual) | usual.is_null()).fill_null(False)).to_series()
+    marked = pl.repeat(False, records.height, eager=True)
+    for others in _pauses(log):
+        behind = _behind(records["line"].to_numpy(), np.unique(others))
+        if 2 * (is_long & behind).sum() > behind.sum():
+            marked = marked | (is_long & behind)
+    return marked
+
+
+def seconds_by_dt(records: pl.DataFrame, log: LogLines, steps: pl.Series) -> pl.Series | None:
+    """Returns the seconds of all steps that each record covers, by the printed time of the last of them.
+
+    A printed time above the usual, as of a step that contains an evaluation, says nothing of the others. None where
+    nothing tells the others.
+    """
+    usual_s = usual_dt(records, log) / 1000
+    if usual_s.null_count() == len(usual_s):
+        return None
+    dt, usual, covered = pl.col("dt_ms").clip(0) / 1000, pl.lit(usual_s), pl.lit(steps)
+    others = pl.when(longer(dt, usual)).then(usual).otherwise(dt)
+    return records.select(dt * (covered > 0) + (covered - 1).clip(0) * others).to_series()
+
+
+def _pauses(log: LogLines) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The lines of evaluations, and those of checkpoints."""
+    saved = log.events.filter(pl.col("kind") == "checkpoint")
+    return log.evals["line"].to_numpy(), saved["line"].to_numpy()
+
+
+def _mostly_paused(records: pl.DataFrame, paused: pl.Series) -> bool:
+    """Whether most records of several steps each have a pause before them; the pause is in one of those steps."""
+    strides = records.select(pl.col("step").diff().over(PLACE)).to_series()
+    stride: Any = strides.filter(strides > 0).median()
+    return bool(2 * paused.sum() > records.height) and stride is not None and stride > 1
+
+
+def _fits_between_stamps(paused: pl.DataFrame) -> bool:
+    """Whether the steps of most records, each as long as printed, fit into the time between two of them."""
+    passed = pl.col("time").diff().over(PLACE).dt.total_nanoseconds() / 1e6
+    room: Any = (
+        paused.select(pl.col("step").diff().over(PLACE) * pl.col("dt_ms") / passed).to_series().median()
+    )
+    return room is not None and bool(room <= LONGER)
+
+
+def _between(records: pl.DataFrame, others: npt.NDArray[np.int64]) -> pl.Series:
+    """Marks records with one of the other lines between them and the record before, on neither line."""
+    lines, others = records["line"].to_numpy(), np.unique(others)
+    before = np.searchsorted(others, np.append(-1, lines[:-1]), side="right")
+    return pl.Series(np.searchsorted(others, lines) > before, dtype=pl.Boolean)
+
+
+def _behind(lines: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> pl.Series:
+    """Marks the lines with one of the others between them and the line before, or on that line."""
+    return pl.Series(np.searchsorted(others, lines) > np.searchsorted(others, np.append(-1, lines[:-1])))

@@ -1,0 +1,56 @@
+"""Which printed step times hold more than a step, in logs that print every tenth step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+
+from gputel.analysis.logs.log import Log
+from gputel.analysis.runs.printed_times import contains_others, seconds_by_dt, usual_dt
+
+Read = Callable[[str], Log]
+
+
+def log_text(evaluated: range, held_ms: float, stamp: Callable[[int], str] = lambda _: "") -> str:
+    """Records of steps 0 to 100 whose steps take 200 ms; those behind an evaluation print `held_ms` more."""
+    lines = []
+    for step in range(0, 101, 10):
+        more = held_ms if step in evaluated else 0
+        lines += [f"{stamp(step)}validation loss: 2.5"] * (step in evaluated)
+        lines.append(f"{stamp(step)}step {step} | loss: 2.{step} | dt: {200 + more:.2f}ms")
+    return "\n".join(lines) + "\n"
+
+
+def test_records_without_a_pause_tell_a_step_where_most_have_one(read: Read) -> None:
+    log = read(log_text(range(10, 91, 10), 3000))
+    assert usual_dt(log.records, log).to_list() == [200.0] * 11
+    assert contains_others(log.records, log).to_list() == [False, *[True] * 9, False]
+    seconds = seconds_by_dt(log.records, log, pl.Series([1, *[10] * 10]))
+    assert seconds is not None
+    assert seconds.to_list() == pytest.approx([0.2, *[5.0] * 9, 2.0])
+
+
+def test_nothing_tells_a_step_where_every_record_has_a_pause(read: Read) -> None:
+    log = read(log_text(range(10, 101, 10), 3000))
+    assert usual_dt(log.records, log).null_count() == 11
+    assert seconds_by_dt(log.records, log, pl.Series([1, *[10] * 10])) is None
+    assert contains_others(log.records, log).sum() == 10
+
+
+def test_printed_times_without_the_pause_are_those_of_steps(read: Read) -> None:
+    log = read(log_text(range(10, 91, 10), 0))
+    assert not contains_others(log.records, log).any()
+
+
+@pytest.mark.parametrize(("held_ms", "held"), [(0, 0), (3000, 10)])
+def test_timestamps_tell_whether_printed_times_hold_the_pause(read: Read, held_ms: float, held: int) -> None:
+    def stamp(step: int) -> str:
+        return f"2026-03-01 10:00:{step // 2:02d}.000 "  # 5 s for 10 steps and a pause
+
+    def slow(step: int) -> str:
+        return f"2026-03-01 10:{step // 10:02d}:00.000 "
+
+    log = read(log_text(range(10, 101, 10), held_ms, stamp if held else slow))
+    assert contains_others(log.records, log).sum() == held
