@@ -133,7 +133,7 @@ def _question(asked: PlanRequest, like: Calibration | None) -> Question:
         budget=asked.budget,
         price=asked.price,
         data_tokens=asked.data_tokens,
-        save_every=asked.save_every,
+        save_every=max(asked.save_every, 0),  # trainers write -1 for only at the end
         keep=asked.keep,
         like=like,
     )

@@ -119,10 +119,10 @@ GROUPS: Groups = {
 @flag("--plain-attention", help="Attention that keeps its scores.")
 @option(
     "--save-every",
-    type=click.IntRange(0),
+    type=click.IntRange(-1),
     metavar="N",
     default=1000,
-    help="Steps between checkpoints; 0: only at the end.",
+    help="Steps between checkpoints; 0 or -1: only at the end.",
 )
 @option("--keep", type=COUNT, metavar="N", help="Checkpoints that stay on disk.  [default: all]")
 @option(

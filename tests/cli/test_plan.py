@@ -122,6 +122,11 @@ def test_rate_that_is_hoped_for_is_refused_above_the_peak() -> None:
     assert found["rows"][0]["communication_s"] == pytest.approx(7.2)
 
 
+def test_no_checkpoints_are_asked_for_as_trainers_write_it() -> None:
+    words = ("--depth", "16", "--on", "2xH100", "--json", "--save-every")
+    assert run(*words, "-1").stdout == run(*words, "0").stdout != run(*words, "100").stdout
+
+
 def test_rate_may_be_given_in_steps_an_hour() -> None:
     result = run(*STORY_2, "--target-steps-h", "730")
     assert result.returncode == 1
