@@ -34,7 +34,8 @@ class BorderError:
 
     `cut_s` is the resolution of the clock, `scatter_s` the deviation of a step behind a border, `drift_s` the error
     that all such steps share, and `between_s` that of steps which were not printed, and of rounded step times.
-    `inner_s` is the error of all borders between an evaluation and a checkpoint, which no step is near.
+    `inner_s` is the error of all borders between an evaluation and a checkpoint, which no step is near. `clock_s`
+    is how far the clocks of the log and of the readings may be apart.
     """
 
     cut_s: float
@@ -42,6 +43,7 @@ class BorderError:
     drift_s: float
     between_s: float
     inner_s: float
+    clock_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,13 @@ def border_error(
         _divided_error(records.filter(longer), placed)
         if by_dt
         else placed.resolution_s * (_inner_borders(placed) / 12) ** 0.5,
+        _apart_s(placed),
     )
+
+
+def _apart_s(placed: TimedLog) -> float:
+    """Returns how far times may be off that no stamp of a line tells."""
+    return 0.0 if placed.stamped else placed.uncertainty_s or 0.0
 
 
 def _deviation_s(dt_ms: pl.Series) -> float:
@@ -116,7 +124,7 @@ def _inner_borders(placed: TimedLog) -> int:
 def with_errors(totals: pl.DataFrame, border: BorderError | None, sensor: PowerSensor) -> pl.DataFrame:
     """Adds the errors of time, energy and power to sums by kind."""
     timed = totals.with_columns(duration_error(border).alias("duration_error_s"))
-    energy, power = energy_errors(sensor)
+    energy, power = energy_errors(sensor, border.clock_s if border else 0.0)
     measured = JOULES.is_not_null()
     return timed.with_columns(
         energy_error_j=pl.when(measured).then(energy), power_error_w=pl.when(measured).then(power)
@@ -140,11 +148,12 @@ def duration_error(border: BorderError | None) -> pl.Expr:
     return (SURE**2 * scattered + (others * border.drift_s) ** 2).sqrt()
 
 
-def energy_errors(sensor: PowerSensor) -> tuple[pl.Expr, pl.Expr]:
+def energy_errors(sensor: PowerSensor, clock_s: float = 0.0) -> tuple[pl.Expr, pl.Expr]:
     """Returns the errors of energy and of mean power of each kind, of rows with `duration_error_s` and measures.
 
     An energy has the error of the time, that of the power which came late or changed between two readings, and what
-    was not measured if nearly all was; a `measured` share below that says itself what is missing.
+    was not measured if nearly all was; a `measured` share below that says itself what is missing. `clock_s` is how
+    far the clock of log and readings may be apart: so much of each kind may be another, which drew nothing at all.
     """
     power, time_s = pl.col("power_mean_w"), pl.col("duration_error_s").fill_null(0.0)
     others = (power.sum() - power) / (power.count() - 1)
@@ -152,9 +161,14 @@ def energy_errors(sensor: PowerSensor) -> tuple[pl.Expr, pl.Expr]:
     late = _late_s(sensor) * moved
     missing = pl.when(pl.col("measured") >= WHOLE).then(1 - pl.col("measured")).otherwise(0.0)
     within = time_s * pl.max_horizontal(power, others.fill_nan(None))
+    foreign = (clock_s / pl.col("power_s")).clip(0.0, 0.5)
+    shifted = power * foreign / (1 - foreign)
     sampled = SURE * SAMPLED
-    energy = (within**2 + late**2 + sampled**2 + (missing * JOULES) ** 2).sqrt()
-    return energy, (late**2 + sampled**2 + (time_s * moved) ** 2).sqrt() / pl.col("power_s")
+    energy = (
+        within**2 + late**2 + sampled**2 + (missing * JOULES) ** 2 + (shifted * pl.col("power_s")) ** 2
+    ).sqrt()
+    measured = (late**2 + sampled**2 + (time_s * moved) ** 2).sqrt() / pl.col("power_s")
+    return energy, (measured**2 + shifted**2).sqrt()
 
 
 def _late_s(sensor: PowerSensor) -> pl.Expr:
@@ -171,8 +185,13 @@ def _late_s(sensor: PowerSensor) -> pl.Expr:
 
 
 def elapsed_error(placed: TimedLog) -> float:
-    """Returns the error of the time from a log's first line to its last: two timestamps were cut."""
-    return SURE * placed.resolution_s / 6**0.5 if placed.stamped else placed.resolution_s
+    """Returns the error of the time from a log's first line to its last: two timestamps were cut.
+
+    Without timestamps it is what the GPUs were busy beyond the steps, if that is known.
+    """
+    return (
+        SURE * placed.resolution_s / 6**0.5 if placed.stamped else max(placed.resolution_s, _apart_s(placed))
+    )
 
 
 def whole_energy_error(totals: pl.DataFrame, placed: TimedLog) -> float:

@@ -47,6 +47,8 @@ SETTING = patterns.lazy_regex(
 )
 PREAMBLE = 256 << 10  # bytes before the first record
 LONG = 40_000  # lines after which inference sees only those that may speak of training
+MOST_BANNERS = 100  # lines that are searched for more facts than the first
+NUMERIC = b"0123456789.,eE+-"  # what the last byte of a cut number may be
 HEAD = 16_384  # bytes in which the first timestamp is looked for, and where the weights come from
 
 
@@ -89,6 +91,7 @@ class Parser:
         self.config: dict[str, float | str] = {}
         self.hits: Counter[str] = Counter()  # lines by format
         self.unread = UnreadLosses()
+        self._banners = 0  # lines of banners that were searched for more than one fact
         self._preamble = b""  # the lines before the first record
         self._recording = False  # whether a record or an evaluation has been read
         self._shapes: dict[Pattern, frozenset[Field]] = {}  # what the last line of each pattern printed
@@ -206,6 +209,7 @@ class Parser:
             )
         self.unread.see(reading, chunk)
         self._facts(reading)
+        self._further_facts(reading, chunk.data)
         return reading
 
     def _without_cut(self, reading: EngineResult, data: bytes) -> EngineResult:
@@ -213,7 +217,7 @@ class Parser:
         last = reading.lines - 1
         ends = [h for h in reading.hits if int(h.lines[-1]) == last]
         cut = [h for h in ends if _printed(h) < self._shapes.get(h.pattern, frozenset())]
-        if not cut or not data[-1:].isdigit() or reading.lines > 1:
+        if not cut or data[-1:] not in NUMERIC or reading.lines > 1:
             return reading
         reject = Reject(last, cut[0].pattern.name, "the log ends in the middle of a number")
         return EngineResult(
@@ -290,6 +294,21 @@ class Parser:
 
     def _stop_asking(self) -> None:
         self._infer, self._kept, self._strange = None, [], []
+
+    def _further_facts(self, reading: EngineResult, data: bytes) -> None:
+        """Takes what else the lines of a banner say: `world_size: 8, global batch size: 524288 tokens`."""
+        for hits in reading.hits:
+            if hits.pattern.role != "config":
+                continue
+            for start in hits.starts[: MOST_BANNERS - self._banners].tolist():
+                self._banners += 1
+                end = data.find(b"\n", start)
+                line = data[start : end if end >= 0 else len(data)] + b"\n"
+                others = tuple(p for p in self.patterns if p.role == "config" and p is not hits.pattern)
+                while others and (more := regex_engine.read(line, others)).hits:
+                    self._facts(more)
+                    found = {hits.pattern for hits in more.hits}
+                    others = tuple(pattern for pattern in others if pattern not in found)
 
     def _facts(self, reading: EngineResult) -> None:
         """Takes the facts of banners and summaries; a banner's first value counts, and a summary's last."""

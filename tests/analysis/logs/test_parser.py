@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
@@ -142,3 +143,17 @@ def test_run_folder_of_nothing_is_not_needed(tmp_path: Path) -> None:
     empty = tmp_path / "empty.log"
     empty.write_bytes(b"")
     assert parsed(empty.read_bytes(), []).lines == 0
+
+
+def test_line_of_a_banner_may_say_several_facts(read: Callable[[str], Log]) -> None:
+    log = read("[rank0]: GPU: NVIDIA A100-SXM4-80GB | world_size: 8 | global batch size: 524288 tokens\n")
+    assert log.config == {"gpu": "NVIDIA A100-SXM4-80GB", "world_size": 8, "batch_tokens": 524288}
+
+
+def test_last_line_that_was_cut_behind_the_point_of_a_number_is_no_record(read: Callable[[str], Log]) -> None:
+    log = read(
+        "".join(f"step {step} | loss: 3.{step} | lr 1e-4 | dt: 5.1s\n" for step in range(8))
+        + "step 8 | loss: 3."
+    )
+    assert log.records["step"].to_list() == [*range(8)]
+    assert [reject.reason for reject in log.rejects] == ["the log ends in the middle of a number"]
