@@ -88,7 +88,7 @@ def measure(place: Path, gpus: int, options: argparse.Namespace) -> tuple[list[P
         training = RecordedTraining(place, record, environment)
         with training.going_on():
             blocks = [in_random_order(chance, partial(training.block, options.block)) for _ in pairs]
-            return blocks, training.share_of_a_core()
+            return blocks, training.share_of_a_core(options.steps)
     work = partial(whole_process, place, record, environment, options.block)
     return [in_random_order(chance, work) for _ in pairs], None
 
@@ -116,7 +116,6 @@ class RecordedTraining:
                 self._steps(WARM_UP)
                 recorder = self._recorder
                 self._ours = (recorder.viewer, recorder.keeper(), recorder.sampler())
-                self._before, self._running_s = self._spent_s(), 0.0
                 yield
         finally:
             self._recorder.stop()
@@ -124,15 +123,19 @@ class RecordedTraining:
     def block(self, steps: int, recorded: bool) -> Block:
         for pid in self._ours:
             os.kill(pid, signal.SIGCONT if recorded else signal.SIGSTOP)
-        began = time.monotonic()
         time.sleep(SETTLE_S)
-        times = self._steps(UNTIMED + steps)[UNTIMED:]
-        self._running_s += time.monotonic() - began if recorded else 0
-        return times
+        return self._steps(UNTIMED + steps)[UNTIMED:]
 
-    def share_of_a_core(self) -> float:
-        """What viewer, keeper and sampler spent, over the time in which they ran."""
-        return (self._spent_s() - self._before) / self._running_s
+    def share_of_a_core(self, steps: int) -> float:
+        """What viewer, keeper and sampler spend in as many steps without a stop.
+
+        In the blocks they would seem to take more: what they do once a second falls into the half in which they
+        run.
+        """
+        self.block(0, recorded=True)
+        began, before = time.monotonic(), self._spent_s()
+        self._steps(steps)
+        return (self._spent_s() - before) / (time.monotonic() - began)
 
     def _spent_s(self) -> float:
         fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self._ours]

@@ -27,6 +27,10 @@ STAMP_BYTES = 1 << 20
 PIPE_BYTES = 1 << 20
 PAUSE = SECOND // 200
 """The pause between two reads under load. It delays a line that long, and makes 100,000 lines per second cheap."""
+DENSE = PAUSE * 5 // 4
+"""Reads that come closer than this are load: a pause that ends before the next line only wakes the keeper twice."""
+GATHERED = 1 << 20
+"""With this much in the queue the writer waits for no more."""
 LAST_TRIES_S = 1.5
 """How long a full disk is retried at the end; shorter than the viewer waits for the keeper."""
 LAST_WORD = 2 * SECOND
@@ -188,7 +192,7 @@ class Keeper:
         if not self._state.ledger.source_ended:
             self._read()
         if self._state.ledger.ended and not self._state.ledger.recorded:
-            self._writer.wake()
+            self._writer.wake(at_once=True)
         self._writer.look()
         if self._process_gone and time.monotonic_ns() - self._process_gone > LAST_WORD:
             self._state.ledger.end(None, SystemClock().stamp())
@@ -217,7 +221,7 @@ class Keeper:
             for wall, end in source.stamps(count):
                 self._stamp(wall, output.head + end)
             output.publish(count)
-            self._writer.wake()
+            self._writer.wake(at_once=output.head - output.tail > GATHERED)
         self._pause(count or 0)
 
     def _end_dropped_line(self) -> None:
@@ -240,7 +244,7 @@ class Keeper:
         """Under load, pause reading for a short while, in which the pipe must not become more than half full."""
         now = time.monotonic_ns()
         since, self._last_read = now - self._last_read, now
-        if since < 2 * PAUSE and count < PIPE_BYTES // 2:
+        if since < DENSE and count < PIPE_BYTES // 2:
             until_half_full = since * (PIPE_BYTES // 2) // max(count, 1)
             self._resume = now + min(PAUSE, until_half_full)
 
@@ -252,7 +256,7 @@ class Keeper:
         if self._parent:
             self._state.ledger.end(status_of(self._process), SystemClock().stamp())
             os.waitid(os.P_PIDFD, self._process, os.WEXITED)
-            self._writer.wake()
+            self._writer.wake(at_once=True)
         else:
             self._process_gone = time.monotonic_ns()
 

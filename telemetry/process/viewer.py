@@ -27,6 +27,8 @@ from gputel.telemetry.process.terminal import KEYBOARD, STANDARD_ERROR, PseudoTe
 TICK_MS = 250
 IDLE_MS = 1000
 """The same while nothing is due but the sampler's heartbeat: each turn costs the machine 300 µs."""
+SUPERVISE_EVERY = SECOND // 4
+"""While only output wakes the viewer, each line would cost it as much as a turn that looks after everything."""
 RETRY_S = 0.05
 DESCRIPTORS = 10
 """How many descriptors a recording opens at most, in this process."""
@@ -133,7 +135,7 @@ class Viewer:
         self._stopped: Stamp | None = None
         self._cut = False
         self._faults = self._clock_set_by = 0
-        self._looked = time.monotonic_ns()
+        self._looked = self._supervise_at = time.monotonic_ns()
 
     def start(self) -> None:
         """Start keeper and command. From then on a failure of ours costs no more than what failed."""
@@ -220,7 +222,8 @@ class Viewer:
 
     def _turn(self) -> None:
         since, self._looked = self._looked, time.monotonic_ns()
-        for descriptor in self._wait():
+        ready = self._wait()
+        for descriptor in ready:
             if descriptor == self._signals.descriptor:
                 self._take_signals(since)
             elif descriptor == self._news:
@@ -230,6 +233,17 @@ class Viewer:
                 self._screen.advance()
             elif descriptor == KEYBOARD and self._pseudo:
                 self._pseudo.pass_on()
+        if self._has_ended() or not self._has_only_output(ready) or self._looked >= self._supervise_at:
+            self._supervise()
+
+    def _has_only_output(self, ready: Sequence[int]) -> bool:
+        """Whether the viewer was woken to show output or to pass on a key, and for nothing else."""
+        signalled = self._signals.descriptor in ready or (self._forwarder and self._forwarder.due)
+        return bool(ready) and not signalled
+
+    def _supervise(self) -> None:
+        """Look after the other processes, and show what is due."""
+        self._supervise_at = time.monotonic_ns() + SUPERVISE_EVERY
         self._reap()
         self._settle()
         self._sampling.look()

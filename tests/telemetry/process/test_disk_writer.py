@@ -227,6 +227,7 @@ class Written:
 
     folder: Path
     ledger: Ledger
+    output: Ring
     queues: OutputQueues
     news: int
 
@@ -242,7 +243,7 @@ def written(tmp_path: Path) -> Written:
     output, ledger = Ring(MIB), Ledger()
     output.put(b"line\n")
     queues = OutputQueues(output, Ring(MIB), log, index, ledger)
-    return Written(tmp_path, ledger, queues, os.eventfd(0, os.EFD_NONBLOCK))
+    return Written(tmp_path, ledger, output, queues, os.eventfd(0, os.EFD_NONBLOCK))
 
 
 class HeldWriter(DiskWriter):
@@ -272,6 +273,26 @@ def test_end_that_comes_during_the_last_turn_is_recorded(written: Written) -> No
     writer.finish(PATIENCE_S)
     assert run_folder.describe(written.folder)["exit_code"] == 3
     assert written.queues.empty
+
+
+def test_lines_that_come_soon_after_a_write_are_written_together(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_writer, "GATHER_S", PATIENCE_S)
+    turns: list[None] = []
+    monkeypatch.setattr(DiskWriter, "_write_events", lambda writer: turns.append(None))
+    writer = DiskWriter(written.folder, written.queues, written.news)
+    writer.start()
+    writer.wake()
+    until(lambda: written.queues.empty and turns, "the first line at once")
+    for _ in range(100):
+        written.output.put(b"another line\n")
+        writer.wake()
+    assert not written.queues.empty
+    writer.wake(at_once=True)
+    until(lambda: written.queues.empty, "the others at once")
+    writer.finish(PATIENCE_S)
+    assert len(turns) <= 4, "one each for the first line, the others and the end, and one that finds nothing"
 
 
 def test_end_that_could_not_be_recorded_is_tried_again(

@@ -102,6 +102,22 @@ def test_signal_to_us_alone_is_forwarded_once(record: Record, number: signal.Sig
     assert recorder.output() == f"ready\ngot {number.name}\n".encode()
 
 
+def test_signal_to_us_alone_is_forwarded_while_output_flows(record: Record) -> None:
+    program = """
+import signal, time
+def end(number, frame):
+    raise SystemExit(9)
+signal.signal(signal.SIGTERM, end)
+while True:
+    print("line")
+    time.sleep(0.001)
+"""
+    recorder = record(sys.executable, "-c", program)
+    recorder.printed(b"line")
+    recorder.kill()
+    assert recorder.wait() == 9
+
+
 def test_signal_to_every_process_arrives_once(record: Record) -> None:
     """As Slurm warns a step before its limit: each process of it, one by one."""
     recorder = record(*counting("SIGUSR1", "SIGTERM"), options=SIMULATED)
