@@ -10,47 +10,49 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import PurePath
 from typing import NamedTuple
 
+from gputel.telemetry.secret_names import is_certain, is_ordinary, is_secret_name, words_of
+
 MASK = "***"
 
-CERTAIN = frozenset(
-    "password passwd passphrase passcode secret secrets credential credentials apikey authtoken "
-    "accesskey secretkey privatekey passwort".split()
+PARAMETER = re.compile(r"[A-Za-z_]+\d{0,3}(?:\.(?:[A-Za-z_]+[A-Za-z_\d]{0,3}|\d{1,4}))+")
+"""`model.layers.0.self_attn.q_proj.weight`, as in messages about keys of a checkpoint."""
+HASH = re.compile(r"[0-9a-f]{32,64}")
+BEFORE_HASH = re.compile(
+    r"(?<![A-Za-z])(?:revision|commit|sha\d*|md5|checksum|digest|hash|ref|rev|head|checkout|reset|show|version)\W{1,4}\Z",
+    re.I,
 )
-"""A name with one of these words is of a secret, however it is written and whatever its value is."""
-LIKELY = frozenset("key token pass pwd auth authorization sig signature cookie sas pat".split())
-"""A name that ends with one of these may be: `key` is, `sort_key` is not; neither is `pass=2`."""
-NO_SECRET = frozenset(
-    "sort primary foreign partition group cache map dict metric monitor column index lookup row shard join image "
-    "text label prompt target input output dataset data feature state step batch json query primary order value "
-    "pad eos bos unk sep cls mask special stop end start next first last per each one single new num max min "
-    "total forward backward dry low high band by max two multi test tests rng jax prng random seed public hot "
-    "dropout init params audio video think begin fim newline rate use no with without foot".split()
-)
-"""Words before `key`, `token` and `pass` that make an ordinary name of them: `pad_token`, `forward pass`."""
-ORDINARY_VALUES = frozenset(
-    "true false none null nil yes no on off auto default required optional basic digest".split()
-)
-WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-SMALL_NUMBER = re.compile(r"[+-]?\d{1,3}|[+-]?\d*\.\d+|[+-]?\d+(?:\.\d+)?[kKMGBT%]|\d+e[+-]?\d+")
+"""What stands before a hash that names a version, which a hexadecimal key looks like."""
 QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'"
 
-PASSWORD_OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "mysql": ("-p",),
-    "mysqldump": ("-p",),
-    "mysqladmin": ("-p",),
-    "mariadb": ("-p",),
-    "mariadb-dump": ("-p",),
-    "sshpass": ("-p",),
-    "redis-cli": ("-a",),
-    "ldapsearch": ("-w",),
-    "smbclient": ("-U",),
-    "curl": ("-u", "--user"),
+PASSWORD_OPTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mariadb", "mariadb-dump", "sshpass"), "-p"),
+    **dict.fromkeys(("mongo", "mongosh", "mongodump", "mongorestore"), "-p"),
+    **dict.fromkeys(("zip", "unzip"), "-P"),
+    "redis-cli": "-a",
+    "ldapsearch": "-w",
+    "openssl": "-k",
 }
 """Programs that take a password in a short option, which means something else in most others."""
+LOGIN_OPTIONS = dict.fromkeys("docker podman nerdctl buildah skopeo helm oras az oc".split(), "-p")
+"""The same, but only after the word `login`: `docker run -p 8080:80` is a port."""
+ACCOUNT_PROGRAMS = ("curl", "smbclient")
+USER_OPTION = re.compile(r"-[A-Za-z]*[uU]|--(?:proxy-)?user")
+USER_BEGINS = ("-u", "-U", "--user=", "--proxy-user=")
+ACCOUNT = re.compile(r"\A([^:%]+[:%])(.+)")
+"""Programs with an option for a user and, after a colon or a percent sign, the password."""
+SETTERS = ("set", "setenv")
+"""Words before a name and its value: `aws configure set NAME VALUE`, `setenv NAME VALUE`."""
+AUTHTOKEN = ("authtoken", "add-authtoken")
+HEADER_OPTIONS = ("-H", "--header")
+
+
+ARGUMENTS = r"[^|;&\n]{0,500}?"
+"""Between a program and its option; without a limit a long text takes the square of its length."""
+DEEPEST = 8
+"""How many values within values are looked at: `--env=NAME=X` has one."""
 
 
 class SecretPattern(NamedTuple):
@@ -61,33 +63,9 @@ class SecretPattern(NamedTuple):
     decide: Callable[[re.Match[str]], bool] = lambda _: True
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether a variable, option or tag of this name holds a secret."""
-    words = _words(name)
-    return _is_certain(name) or (
-        bool(words) and words[-1] in LIKELY and not NO_SECRET.intersection(words[-2:-1])
-    )
-
-
-@lru_cache(maxsize=1024)
-def _is_certain(name: str) -> bool:
-    """Also of words that are written together (`PGPASSWORD`) or apart (`access_key`)."""
-    words = _words(name)
-    pairs = (first + second for first, second in pairwise(words))
-    return any(
-        word.endswith(certain) for word in (*words, *pairs) for certain in CERTAIN if len(certain) > 2
-    ) or ("pw" in words)
-
-
-@lru_cache(maxsize=1024)
-def _words(name: str) -> tuple[str, ...]:
-    """`api`, `key` for `--api-key`, `API_KEY` and `apiKey`."""
-    return tuple(word.lower() for word in WORDS.findall(name))
-
-
 def mask_value(name: str, value: str) -> str:
     """The value with its secrets masked; all of it if the name says that it is one."""
-    if is_secret_name(name) and not _is_ordinary(name, value):
+    if is_secret_name(name) and not is_ordinary(name, value):
         return MASK
     return mask(value)
 
@@ -95,31 +73,51 @@ def mask_value(name: str, value: str) -> str:
 def mask_argv(argv: Sequence[str]) -> list[str]:
     """The arguments with their secrets masked: `--api-key X`, `--api-key=X`, `TOKEN=X`, `mysql -pX`, bare keys."""
     masked: list[str] = []
-    short: tuple[str, ...] = ()
-    before = ""
+    password = login = before = ""
+    has_account = False
+    words = ["", ""]
     for argument in argv:
-        short = PASSWORD_OPTIONS.get(PurePath(argument).name, short)
-        if before in short or (_is_option(before) and _is_value(before, argument)):
-            masked.append(_after_user(argument) if before in ("-u", "--user", "-U") else MASK)
-            short = ()
-        elif option := next((option for option in short if _is_attached(option, argument)), ""):
-            masked.append(option + _after_user(argument[len(option) :], option))
+        program = PurePath(argument).name
+        password = PASSWORD_OPTIONS.get(program, login if argument == "login" else password)
+        login, has_account = LOGIN_OPTIONS.get(program, login), has_account or program in ACCOUNT_PROGRAMS
+        attached = _attached(password, argument)
+        if (_is_option(before) and _is_value(before, argument)) or _is_set_by(words, argument):
+            masked.append(MASK)
+        elif password and (attached or (before == password and not argument.startswith("--"))):
+            masked.append(attached + MASK)
+            password = ""
+        elif has_account and (USER_OPTION.fullmatch(before) or _has_user(argument)):
+            masked.append(ACCOUNT.sub(rf"\1{MASK}", argument))
+        elif before in HEADER_OPTIONS:
+            masked.append(mask(f"{before} {argument}")[len(before) + 1 :])
+        elif HASH.fullmatch(argument) and BEFORE_HASH.search(f"{before} "):
+            masked.append(argument)
         else:
             masked.append(mask(argument))
         before = argument
+        words += [] if argument.startswith("-") else [argument]
     return masked
 
 
-def _is_attached(option: str, argument: str) -> bool:
-    return len(option) == 2 and argument.startswith(option) and len(argument) > 2
+def _attached(option: str, argument: str) -> str:
+    """The option at the begin of `-pX`; empty for another argument."""
+    return option if option and argument.startswith(option) and len(argument) > len(option) else ""
 
 
-def _after_user(value: str, option: str = "-u") -> str:
-    """`me:***` where a user stands before the password."""
-    if option == "-p" or option == "-a" or option == "-w":
-        return MASK
-    user, by, _ = value.partition("%" if "%" in value else ":")
-    return f"{user}{by}{MASK}" if by else value
+def _has_user(argument: str) -> bool:
+    return argument.startswith(USER_BEGINS) and not USER_OPTION.fullmatch(argument)
+
+
+def _is_set_by(words: Sequence[str], argument: str) -> bool:
+    """Whether the words before it, options left out, make it the value of a secret name."""
+    setter, name = words[-2:]
+    sets = setter in SETTERS and _is_set(name) and not is_ordinary(name, argument)
+    return not argument.startswith("-") and (sets or name in AUTHTOKEN)
+
+
+def _is_set(name: str) -> bool:
+    """Whether `set NAME` sets a secret; in `set key loss` there is one word too few."""
+    return is_secret_name(name) and (is_certain(name) or len(words_of(name)) > 1)
 
 
 def _is_option(word: str) -> bool:
@@ -127,46 +125,45 @@ def _is_option(word: str) -> bool:
 
 
 def _is_value(name: str, word: str) -> bool:
-    return not word.startswith("--") and not _is_ordinary(name, word)
+    return not word.startswith("--") and not is_ordinary(name, word)
 
 
 @lru_cache(maxsize=4096)
 def mask(text: str) -> str:
     """Free text, such as a shell command or a printed line, with its secrets masked."""
     for rule in RULES:
-        text = rule.pattern.sub(lambda match, rule=rule: _masked(rule, match), text)  # type: ignore[misc]
+        text = _masked(rule, text)
     return text
 
 
-def _masked(rule: SecretPattern, match: re.Match[str]) -> str:
-    if MASK in match["secret"] or not rule.decide(match):
-        return match[0]
-    begin, end = (at - match.start() for at in match.span("secret"))
-    return match[0][:begin] + MASK + match[0][end:]
-
-
-def _is_ordinary(name: str, value: str) -> bool:
-    """Whether a value is no secret, though its name is that of one: `auth=true`, `pass=2`, `PWD=/home/me`."""
-    bare = value.strip("\"'")
-    is_path = bare.startswith(("/", "~", "./", "../")) and _words(name)[-1] in ("pwd", "key", "cookie")
-    if _is_certain(name):
-        return not value or is_path
-    return (
-        bare.lower() in ORDINARY_VALUES
-        or SMALL_NUMBER.fullmatch(bare) is not None
-        or is_path
-        or bare.startswith(("<", "$"))
-        or not bare
-    )
+def _masked(rule: SecretPattern, text: str) -> str:
+    """The text with what the rule finds; a match that is no secret may have one in its value: `--env=TOKEN=X`."""
+    parts: list[str] = []
+    done = at = depth = around = 0
+    while match := rule.pattern.search(text, at):
+        begin, end = match.span("secret")
+        if MASK in match["secret"] or not rule.decide(match):
+            depth = depth + 1 if end <= around else 0
+            at, around = (end if depth == DEEPEST else max(begin, match.start() + 1)), max(end, around)
+            continue
+        parts += [text[done:begin], MASK]
+        done = at = end
+    return "".join([*parts, text[done:]])
 
 
 def _named(match: re.Match[str]) -> bool:
-    return is_secret_name(match["name"]) and not _is_ordinary(match["name"], match["secret"])
+    return is_secret_name(match["name"]) and not is_ordinary(match["name"], match["secret"])
 
 
 def _named_in_prose(match: re.Match[str]) -> bool:
     """After a colon, in prose: `pass: took 3 s` is none; a certain name is enough, else it must look like one."""
-    return _named(match) and (_is_certain(match["name"]) or _is_mixed(match["secret"], 8))
+    certain = is_certain(match["name"])
+    looks_so = _is_mixed(match["secret"], 8) and not PARAMETER.fullmatch(match["secret"])
+    return _named(match) and (certain or looks_so)
+
+
+def _is_long_key(word: str) -> bool:
+    return len(word) >= 8 and any(letter in "0123456789=" for letter in word)
 
 
 def _is_mixed(word: str, least: int) -> bool:
@@ -177,6 +174,8 @@ def _is_mixed(word: str, least: int) -> bool:
 def _looks_random(match: re.Match[str]) -> bool:
     """Digits among letters of both cases, or hexadecimal only; names that people choose are neither."""
     word = match["secret"]
+    if HASH.fullmatch(word) and BEFORE_HASH.search(match.string[max(0, match.start() - 16) : match.start()]):
+        return False
     digits = sum(letter.isdigit() for letter in word)
     mixed = any(c.islower() for c in word) and any(c.isupper() for c in word)
     return digits >= 4 and (mixed or re.fullmatch("[0-9a-f]+|[0-9A-F]+", word) is not None)
@@ -210,6 +209,16 @@ def _is_account(match: re.Match[str]) -> bool:
         not match["host"].startswith(("sha256", "sha512"))
         and re.fullmatch(r"[\d.]+", match["secret"]) is None
     )
+
+
+def _passwords() -> str:
+    """A pattern of the commands that end with a password option."""
+    inside = rf"(?:{ARGUMENTS}\s)??"
+    plain = {option: [] for option in PASSWORD_OPTIONS.values()}  # type: dict[str, list[str]]
+    for program, option in PASSWORD_OPTIONS.items():
+        plain[option].append(program)
+    commands = [rf"(?:{'|'.join(programs)})\s{inside}{option}" for option, programs in plain.items()]
+    return "|".join([*commands, rf"(?:{'|'.join(LOGIN_OPTIONS)})\s(?:registry\s)?login\s{inside}-p"])
 
 
 RULES = (
@@ -246,10 +255,17 @@ RULES = (
     SecretPattern(
         "header",
         re.compile(
-            r"(?P<head>\bauthorization\W{1,4})?\b(?:Bearer|Basic|Token|ApiKey)\s+(?P<secret>[\w.~+/=-]{8,})",
+            r"(?P<head>\bauthorization\W{1,4})?\b(?:Bearer|Basic|Token|ApiKey)\s+(?P<secret>[\w.~+/=-]{3,})",
             re.I,
         ),
-        lambda match: bool(match["head"]) or any(letter in "0123456789=" for letter in match["secret"]),
+        lambda match: bool(match["head"]) or _is_long_key(match["secret"]),
+    ),
+    SecretPattern(
+        "header option",
+        re.compile(
+            r"(?<![\w-])(?:-H|--header)[ =]?[\"']?(?P<name>[A-Za-z][\w-]*):[ \t]*(?P<secret>[^\"'\n]+)"
+        ),
+        _named,
     ),
     SecretPattern(
         "query",
@@ -274,25 +290,37 @@ RULES = (
     ),
     SecretPattern(
         "colon",
-        re.compile(rf"(?P<name>[A-Za-z_][\w.-]*):[ \t]*(?P<secret>{QUOTED}|[^\s;,&|'\"/]+)"),
+        re.compile(rf"(?P<name>[A-Za-z_][\w.-]*):[ \t]*(?P<secret>{QUOTED}|[^\s;,&|'\"/}}]+)"),
         _named_in_prose,
     ),
     SecretPattern(
         "option",
-        re.compile(rf"(?<![\w-])(?P<name>--?[A-Za-z][\w-]*)\s+(?!--)(?P<secret>{QUOTED}|[^\s;,&|'\"]+)"),
+        re.compile(rf"(?<![\w-])(?P<name>--?[A-Za-z][\w.-]*)\s+(?!--)(?P<secret>{QUOTED}|[^\s;,&|'\"]+)"),
         _named,
     ),
     SecretPattern(
-        "password option",
+        "setting",
         re.compile(
-            r"(?<![\w-])(?:(?:mysql(?:dump|admin)?|mariadb(?:-dump)?|sshpass)\s(?:[^|;&\n]*?\s)??-p"
-            rf"|redis-cli\s(?:[^|;&\n]*?\s)??-a)\s*(?P<secret>{QUOTED}|[^\s;&|'\"]+)"
+            r"(?<![\w-])(?:set(?:env)?\s+(?:-\w+\s+)*|(?=(?:add-)?authtoken\s))(?P<name>[A-Za-z][\w.-]*)"
+            rf"\s+(?P<secret>{QUOTED}|[^\s;&|'\"-][^\s;&|'\"]*)"
+        ),
+        lambda match: _is_set(match["name"]) and _named(match),
+    ),
+    SecretPattern(
+        "password option",
+        re.compile(rf"(?<![\w-])(?:{_passwords()})\s*(?!-)(?P<secret>{QUOTED}|[^\s;&|'\"]+)"),
+    ),
+    SecretPattern(
+        "piped password",
+        re.compile(
+            rf"\becho\s+(?:-n\s+)?(?!\$)(?P<secret>{QUOTED}|[^\s|]+)\s*\|{ARGUMENTS}--(?:password-stdin|with-token)\b"
         ),
     ),
     SecretPattern(
         "user option",
         re.compile(
-            r"(?<![\w-])curl\s(?:[^|;&\n]*?\s)?(?:-u\s*|--user[ =])[\"']?[^\s:\"']+:(?P<secret>[^\s\"']+)"
+            rf"(?<![\w-])(?:curl\s(?:{ARGUMENTS}\s)?(?:-[A-Za-z]*[uU]\s*|--(?:proxy-)?user[ =])"
+            rf"|smbclient\s(?:{ARGUMENTS}\s)?(?:-U\s*|--user[ =]))[\"']?[^\s:%\"']+[:%](?P<secret>[^\s\"']+)"
         ),
     ),
     SecretPattern(

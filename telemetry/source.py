@@ -23,7 +23,8 @@ from gputel.telemetry.characters import parse_json
 from gputel.telemetry.file_names import file_names
 from gputel.telemetry.own_files import is_foreign, is_inside, read_own
 from gputel.telemetry.process import spawn
-from gputel.telemetry.secrets import MASK, is_secret_name, mask
+from gputel.telemetry.secret_names import is_certain, is_secret_name
+from gputel.telemetry.secrets import MASK, mask
 
 FOLDER, DIFF, STAT, UNTRACKED, CONTENTS = "source", "diff.patch", "diff.stat", "untracked.txt", "source.json"
 KEYS = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
@@ -99,7 +100,8 @@ def is_secret_file(name: str) -> bool:
     path = Path(name)
     if path.name.startswith(".env") or path.suffix in (".env", ".pem", ".key"):
         return True
-    return path.suffix not in CODE and (path.stem in SSH_KEYS or is_secret_name(path.stem))
+    is_secret = path.stem in SSH_KEYS or is_certain(path.stem) or is_secret_name(path.stem)
+    return path.suffix not in CODE and is_secret
 
 
 def _save_diff(folder: Path, repository: git.Repository, left_out: list[LeftOut]) -> str | None:

@@ -16,7 +16,7 @@ EXAMPLES = tomllib.loads(Path(__file__).with_name("secrets.toml").read_text())
 MASKED = [(rule, text) for rule, table in EXAMPLES.items() for text in table["masked"]]
 KEPT = [(rule, text) for rule, table in EXAMPLES.items() for text in table["kept"]]
 
-IN_ONE_ARGUMENT = ("private key", "header", "JSON", "colon")
+IN_ONE_ARGUMENT = ("private key", "header", "header option", "JSON", "colon", "piped password")
 
 
 def plain_and_masked(example: str) -> tuple[str, str]:
@@ -29,11 +29,11 @@ def plain_and_masked(example: str) -> tuple[str, str]:
     return example.replace("«", "").replace("»", ""), masked + rest
 
 
-def test_table_has_a_row_for_each_rule_and_at_least_120_examples_of_each_side() -> None:
+def test_table_has_a_row_for_each_rule_and_at_least_200_examples_of_each_side() -> None:
     assert list(EXAMPLES) == [rule.name for rule in secrets.RULES]
     assert all(table["masked"] and table["kept"] for table in EXAMPLES.values())
-    assert len(set(MASKED)) >= 120
-    assert len(set(KEPT)) >= 120
+    assert len(set(MASKED)) >= 200
+    assert len(set(KEPT)) >= 200
 
 
 @pytest.mark.parametrize(("rule", "example"), MASKED)

@@ -57,7 +57,9 @@ def test_untracked_files_are_named_without_the_run_itself(repository: Path) -> N
     assert (saved(repository) / "untracked.txt").read_text() == "notes.txt\n"
 
 
-@pytest.mark.parametrize("name", [".env", ".env.local", "prod.env", "credentials.json", "api_key.yaml"])
+@pytest.mark.parametrize(
+    "name", [".env", ".env.local", "prod.env", "credentials.json", "api_key.yaml", "db_password_file"]
+)
 def test_file_that_is_called_like_secrets_is_never_saved(repository: Path, name: str) -> None:
     (repository / name).write_text("PLAIN=words\n")
     subprocess.run(["git", "-C", str(repository), "add", "-Af"], check=True)
