@@ -28,6 +28,17 @@ def warn(segments: Sequence[Segment], descriptions: Sequence[Mapping[str, Any]])
             warnings.warn(fault, stacklevel=2)
 
 
+def not_sampled(segment: Path) -> list[str]:
+    """What says that a segment ended without its telemetry, or without that of a GPU."""
+    texts: dict[object, str] = {}
+    for event in events.read(segment):
+        if event.get("kind") in ("gpu_lost", "no_telemetry"):
+            texts[event.get("gpu")] = str(event.get("text"))
+        elif event.get("kind") == "gpu_back":
+            texts.pop(event.get("gpu"), None)
+    return list(texts.values())
+
+
 def _foreign(segment: Segment) -> Iterator[DamagedFile]:
     for path in (segment.output, segment.index, segment.path / events.NAME):
         if own_files.is_foreign(path):

@@ -44,7 +44,8 @@ def counted(gpus: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _gpus(facts: dict[str, Any], segment: Path) -> Check:
-    from gputel.analysis.report.summary import not_sampled, polled_hz
+    from gputel.analysis.report.summary import polled_hz
+    from gputel.telemetry.completeness import not_sampled
 
     names = counted(facts["gpus"])
     machine = f"SIMULATED: {names}" if facts["simulated"] else f"{names}, driver {facts['gpus'][0]['driver']}"

@@ -22,7 +22,7 @@ from gputel.analysis.report.machine import (
 )
 from gputel.analysis.runs.facts import distinct_gpus
 from gputel.analysis.runs.recording import Recording, open_recording, total
-from gputel.telemetry import events, run_folder
+from gputel.telemetry import completeness, events, run_folder
 from gputel.telemetry.errors import DamagedFile
 from gputel.telemetry.host.columns import TABLES
 from gputel.telemetry.readings import READINGS
@@ -178,7 +178,7 @@ def recording_summary(path: Path) -> RecordingSummary:
         exit_code=last.get("exit_code"),
         stopped=last.get("stopped"),
         sampling=sampling(recording),
-        not_sampled=[text for segment in segments for text in not_sampled(segment.path)],
+        not_sampled=[text for segment in segments for text in completeness.not_sampled(segment.path)],
         energy_j=total(gpu.energy_j for gpu in gpus),
         gpus=gpus,
         events=dict(Counter(str(event.get("kind")) for event in _events(recording))),
@@ -245,17 +245,6 @@ def _tiers(statistics: Mapping[str, Any], whole_s: float | None) -> list[TierRow
         hz = rows / whole_s if whole_s and rows >= FEWEST_ROWS else None
         summaries.append(TierRows(name, rows, hz, minutes))
     return summaries
-
-
-def not_sampled(segment: Path) -> list[str]:
-    """Returns what says that a segment ended without its telemetry, or without that of a GPU."""
-    texts: dict[object, str] = {}
-    for event in events.read(segment):
-        if event.get("kind") in ("gpu_lost", "no_telemetry"):
-            texts[event.get("gpu")] = str(event.get("text"))
-        elif event.get("kind") == "gpu_back":
-            texts.pop(event.get("gpu"), None)
-    return list(texts.values())
 
 
 def polled_hz(folders: Iterable[Path]) -> float | None:

@@ -66,6 +66,20 @@ def show_report(order: ReportOrder) -> str | None:
             number = signal.SIGKILL
 
 
+def show_short(order: ReportOrder) -> bool:
+    """Shows the end of a recording of a moment, in this process; False if there is more to show or to do."""
+    from gputel.analysis.documents.short_recording import short_document
+    from gputel.cli import show
+
+    if order.tables or order.kinds or order.as_json or order.sending:
+        return False
+    document = short_document(Path(order.run))
+    if document is not None:
+        show.note("")
+        show.document(document, sys.stderr)
+    return document is not None
+
+
 def _environment() -> dict[str, str]:
     """Our modules, and few threads, each of which takes memory: 128 cores would have 128 of them."""
     path = os.pathsep.join(str(Path(place).resolve()) for place in sys.path if place)

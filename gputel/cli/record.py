@@ -307,7 +307,8 @@ def _finish(
             look = asdict(options.picture_look()) if kinds else {}
             tables = [str(table) for table in compact.tables(segment.path, sampled=outcome.sampled)]
             order = final_report.ReportOrder(str(run), tables, kinds, as_json, look, sending)
-            fault = final_report.show_report(order)
+            short = not outcome.sampled and final_report.show_short(order)
+            fault = None if short else final_report.show_report(order)
             if fault and final_report.has_journals(order):
                 show.note(final_report.not_compacted(str(run), fault))
     except (Exception, KeyboardInterrupt) as error:

@@ -18,9 +18,13 @@ def test_named_file_is_saved_unless_no_source_says_otherwise(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     (tmp_path / "train.py").write_text('print("step 0 | loss 9.5")\n')
-    words = ["record", "--simulate", "1xH100", "--out", "run", *options, "--", sys.executable, "train.py"]
+    words = ["record", "--simulate", "1xH100", "--out", "run", "--json", *options]
     done = subprocess.run(
-        [sys.executable, "-m", "gputel", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "gputel", *words, "--", sys.executable, "train.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     saved = tmp_path / "run" / "source" / "files" / "train.py"

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.report.summary import (
-    not_sampled,
     polled_hz,
     recording_summary,
     refreshed,
@@ -17,6 +16,7 @@ from gputel.analysis.report.summary import (
 )
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
+from gputel.telemetry.completeness import not_sampled
 from gputel.telemetry.errors import DamagedFile
 from gputel.telemetry.process import output_index
 from gputel.telemetry.store.tiers import Tier, TierColumn
