@@ -31,6 +31,7 @@ DENSE = PAUSE * 5 // 4
 """Reads that come closer than this are load: a pause that ends before the next line only wakes the keeper twice."""
 GATHERED = 1 << 20
 """With this much in the queue the writer waits for no more."""
+NEWLINE = ord("\n")
 LAST_TRIES_S = 1.5
 """How long a full disk is retried at the end; shorter than the viewer waits for the keeper."""
 LAST_WORD = 2 * SECOND
@@ -140,7 +141,7 @@ class Keeper:
         self._writer = DiskWriter(state.folder, state.queues, state.news)
         self._discarded = bytearray(PIPE_BYTES)
         self._unstamped: int | None = None
-        self._dropping = False
+        self._dropping = self._torn = False
         self._last_read = self._resume = self._process_gone = 0
         self._listening, self._pausing = select.poll(), select.poll()
         self._listening.register(state.source.descriptor, select.POLLIN)
@@ -222,7 +223,17 @@ class Keeper:
                 self._stamp(wall, output.head + end)
             output.publish(count)
             self._writer.wake(at_once=output.head - output.tail > GATHERED)
-        self._pause(count or 0)
+        if not (count and room and self._begins_line(room, count)):
+            self._pause(count or 0)
+
+    def _begins_line(self, room: list[memoryview], count: int) -> bool:
+        """Whether the rest of a line may come at once: Python's unbuffered `print` writes text and newline apart.
+
+        Such a read is followed by no pause, but the next one is, however it ends: a progress bar has no newline.
+        """
+        torn = count < len(room[0]) and room[0][count - 1] != NEWLINE
+        self._torn = torn and not self._torn
+        return self._torn
 
     def _end_dropped_line(self) -> None:
         """End the line of which a part was dropped, so that the next one does not run into it."""

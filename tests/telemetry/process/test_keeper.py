@@ -20,16 +20,19 @@ class Quiet(Signals):
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK)
 
 
+def state_of(folder: Path) -> tuple[KeeperState, int]:
+    """A keeper's state, and the command's end of the pipe."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    log, index = (os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_APPEND) for name in ("log", "idx"))
+    news, lock = os.eventfd(0, os.EFD_NONBLOCK), os.open(os.devnull, os.O_RDWR)
+    return KeeperState(folder, OutputPipe(reading), log, index, news, Quiet(), lock), writing
+
+
 @pytest.mark.parametrize("stack_bytes", [0, 1 << 46], ids=["thread", "no memory for a thread"])
 def test_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path, stack_bytes: int) -> None:
     run_folder.create(tmp_path, {"run": "run"})
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    log, index = (os.open(tmp_path / name, os.O_RDWR | os.O_CREAT | os.O_APPEND) for name in ("log", "idx"))
-    news = os.eventfd(0, os.EFD_NONBLOCK)
-    state = KeeperState(
-        tmp_path, OutputPipe(reading), log, index, news, Quiet(), os.open(os.devnull, os.O_RDWR)
-    )
+    state, writing = state_of(tmp_path)
     pid = os.fork()
     if pid == 0:
         os.close(writing)
@@ -44,3 +47,16 @@ def test_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path, stack_bytes: 
     (line, half) = output_index.lines(tmp_path / "log", tmp_path / "idx")
     assert (line[1], half[1]) == (b"one\n", b"two")
     assert line[0] == half[0] is not None
+
+
+def test_no_pause_is_made_between_the_text_of_a_line_and_its_newline(tmp_path: Path) -> None:
+    """Python's unbuffered `print` writes them apart; a pause in between would wake the keeper twice a line."""
+    state, writing = state_of(tmp_path)
+    keeper = Keeper(state, None, parent=False)
+    reads: list[int] = []
+    keeper._pause = reads.append  # type: ignore[method-assign]
+    for piece in (b"step 1", b"\n", b"step 2\n", b"10%", b"20%", b"30%", b"40%"):
+        os.write(writing, piece)
+        keeper._wait()
+    assert reads == [1, 7, 3, 3], "after a newline, a whole line, and every second piece of a bar"
+    assert state.output.copy(0, 100) == b"step 1\nstep 2\n10%20%30%40%"
