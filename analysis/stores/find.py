@@ -140,7 +140,7 @@ def in_folder(folder: Path, entries: Sequence[os.DirEntry[str]], taken: set[Path
 
 def _claimed_beside(folder: Path, names: Sequence[str]) -> set[Path]:
     """What repeats a store beside it: states of checkpoints, the files of a `.wandb`, runs that were deleted."""
-    from gputel.analysis.stores import mlruns, trainer_state
+    from gputel.analysis.stores import mlruns, plain_yaml, trainer_state
 
     claimed: set[Path] = set()
     if any(name.startswith("checkpoint-") for name in names):
@@ -152,6 +152,8 @@ def _claimed_beside(folder: Path, names: Sequence[str]) -> set[Path]:
             claimed |= set(folder.iterdir()) if mlruns.is_deleted(folder) else {folder / mlruns.META}
         elif name.endswith(".wandb") and look(folder / name).store == "wandb":
             claimed |= {folder / repeated for repeated in WANDB_FOLDERS}
+        elif name in plain_yaml.BESIDE and any(".csv" in each or "tfevents" in each for each in names):
+            claimed.add(folder / name)
         elif name.endswith(".db"):
             claimed |= {folder / f"{name}{ending}" for ending in ("-wal", "-shm")}
     return claimed

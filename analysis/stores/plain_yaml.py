@@ -6,11 +6,26 @@ Everything else (lists, anchors, blocks of text) is passed over.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from gputel.analysis.stores.points import setting
+from gputel.telemetry.own_files import read_own
 
 LINE = re.compile(r"^( *)([^\s#:][^:]{0,200}?):(?: (.*))?$")
 EMPTY = ("", "null", "~", "{}", "[]")
+BESIDE = ("hparams.yaml", "args.yaml")  # Lightning's, and YOLO's
+LARGEST = 1 << 20
+
+
+def settings_beside(folder: Path) -> dict[str, float | str]:
+    """What Lightning and YOLO write of a run's settings beside its metrics; nothing where they did not."""
+    found: dict[str, float | str] = {}
+    for name in BESIDE:
+        try:
+            found |= plain_settings(read_own(folder / name, LARGEST).decode(errors="replace"))
+        except OSError:
+            continue
+    return found
 
 
 def plain_settings(text: str) -> dict[str, float | str]:
@@ -28,6 +43,6 @@ def plain_settings(text: str) -> dict[str, float | str]:
             above.append((indent, name))
             continue
         read = setting(value.strip("'\""))
-        if read is not None and not value.startswith(("&", "*", "|", ">", "[", "{")):
+        if read is not None and not value.startswith(("&", "*", "!", "|", ">", "[", "{")):
             flat[path] = read
     return flat

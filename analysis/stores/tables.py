@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gputel.analysis.logs.patterns import Reject
+from gputel.analysis.stores.plain_yaml import settings_beside
 from gputel.analysis.stores.points import StoredRun, from_rows
 
 FORMAT = "csv"
@@ -55,7 +56,7 @@ def read(path: Path, data: bytes) -> StoredRun:
     name = path.resolve().parent.name if generic else path.stem
     rejects: list[Reject] = []
     values = from_rows(_rows(data, rejects))
-    return StoredRun(name, str(path), FORMAT, values, rejects=rejects)
+    return StoredRun(name, str(path), FORMAT, values, settings_beside(path.parent), rejects=rejects)
 
 
 def _rows(data: bytes, rejects: list[Reject]) -> Iterator[tuple[int, int, dict[str, float]]]:

@@ -71,15 +71,24 @@ def _separated(found: Mapping[str, TagMeaning], counts: Mapping[str, int]) -> di
 
 
 def _promoted(found: dict[str, TagMeaning]) -> dict[str, TagMeaning]:
-    """Takes an average for the total loss where no tag is one; else a cross entropy."""
+    """Takes an average for the total loss where no tag is one; else a cross entropy; else the only `x/loss`."""
     for evaluation, column in ((False, "loss"), (True, "val_loss")):
         mine = {m.column: tag for tag, m in found.items() if m.is_evaluation == evaluation}
         prefix = "val_" if evaluation else ""
         candidates = [f"{prefix}loss_avg", *(prefix + name for name in CROSS_ENTROPY)]
         best = next((mine[name] for name in candidates if name in mine), None)
+        losses = [tag for tag in mine.values() if _last_part(tag) == "loss"]
+        if best is None and len(losses) == 1:
+            best = losses[0]
         if column not in mine and best is not None:
             found[best] = replace(found[best], column=column)
     return found
+
+
+def _last_part(tag: str) -> str | None:
+    """The last part of a tag that does not name a part of the data."""
+    parts = (part.strip().lower() for part in reversed(tag.split("/")))
+    return next((part for part in parts if part and part not in EVALUATION | TRAINING), None)
 
 
 def _meaning(tag: str) -> TagMeaning:

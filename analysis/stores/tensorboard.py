@@ -1,6 +1,7 @@
 """A folder of TensorBoard event files -> one stored run.
 
-Children called train, validation and the like belong to their parent, and their name goes before the tag. A file
+Children called train, validation and the like belong to their parent, and their name goes before the tag; so do
+those that torch's `add_scalars` makes for each curve, and `add_hparams` for the settings. A file
 that says that a session starts at a step, or whose steps begin below those of the file before it, begins an
 attempt: nothing is taken out, the later attempt supersedes.
 """
@@ -8,9 +9,10 @@ attempt: nothing is taken out, the later attempt supersedes.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,12 +22,17 @@ from gputel.analysis.logs.files import FRESH_S
 from gputel.analysis.logs.open_files import has_writer
 from gputel.analysis.stores.event_files import FORMAT, EventBlock, EventDecoder, is_event_file
 from gputel.analysis.stores.parts import is_part
+from gputel.analysis.stores.plain_yaml import settings_beside
 from gputel.analysis.stores.points import StoredRun, TagValues, joined, numbered
 from gputel.telemetry.file_names import natural_order
 
 PIECE = 8 << 20
 HEAD = 512
+FIRST_RECORDS = 4 << 10  # bytes in which a writer of one curve has named it
 HPARAMS_METRIC = "hparam/"  # what the hyperparameter dashboard calls the result of a run
+HPARAMS_FOLDER = re.compile(r"\d{9,11}\.\d+")  # the time, by which `add_hparams` calls its folder
+HPARAMS = b"_hparams_/"
+DEEPEST = 4  # folders from a run to a curve of it: `add_scalars` may be given names with slashes
 
 
 def event_files(folder: Path) -> list[Path]:
@@ -49,16 +56,68 @@ def is_event_path(path: Path) -> bool:
 
 
 def parts(folder: Path) -> dict[str, list[Path]]:
-    """The event files of a run by the part of the data that they are about: "" for those of the folder itself."""
-    found = {"": event_files(folder)}
-    try:
-        children = sorted((entry.name for entry in os.scandir(folder) if entry.is_dir()), key=natural_order)
-    except OSError:
-        children = []
-    for name in children:
-        if is_part(name):
-            found[name] = event_files(folder / name)
+    """The event files of a run by the part of it that they are about: "" for those of the folder itself."""
+    own = event_files(folder)
+    found = {"": own}
+    for child in _folders(folder):
+        if is_part(child.name):
+            found[child.name] = event_files(child)
+        elif own:
+            found |= {str(path.relative_to(folder)): files for path, files in _of_same_writer(child, folder)}
+    settings = [name for name in found if HPARAMS_FOLDER.fullmatch(name)]
+    if len(settings) > 1:  # a sweep that has one writer: each is a run
+        for name in settings:
+            del found[name]
     return {name: files for name, files in found.items() if files}
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        children = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return sorted(children, key=natural_order)
+
+
+def _of_same_writer(child: Path, run: Path, depth: int = 1) -> Iterator[tuple[Path, list[Path]]]:
+    """The folders at and below a child that the writer of the run made for single curves or settings."""
+    try:
+        names = [entry.name for entry in os.scandir(child) if entry.is_file()]
+    except OSError:
+        return
+    if not names and depth < DEEPEST:
+        for below in _folders(child):
+            yield from _of_same_writer(below, run, depth + 1)
+    elif names and all("tfevents" in name for name in names):
+        files = event_files(child)
+        if files and _is_side_file(files[0], str(child.relative_to(run))):
+            yield child, files
+
+
+def _is_side_file(path: Path, part: str) -> bool:
+    """Whether an event file holds one curve of `add_scalars`, or what `add_hparams` was given."""
+    with path.open("rb") as file:
+        head = file.read(FIRST_RECORDS)
+    if HPARAMS_FOLDER.fullmatch(part):
+        return HPARAMS in head
+    decoder = EventDecoder()
+    decoder.feed(head)
+    return len(decoder.tags) == 1 and _curve(part, decoder.tags[0]) is not None
+
+
+def _curve(part: str, tag: str) -> str | None:
+    """The name of a curve: of `loss`, torch writes train to `loss_train`, tensorboardX to `loss/train`."""
+    starts = (f"{tag.replace('/', '_')}_", f"{tag}/")
+    return next((part[len(start) :] for start in starts if part.startswith(start)), None)
+
+
+def _tag_of_run(part: str, tag: str) -> str:
+    """What a tag in a part is called in the run."""
+    if HPARAMS_FOLDER.fullmatch(part):
+        return HPARAMS_METRIC + tag.removeprefix(HPARAMS_METRIC)
+    if part and not is_part(part) and (curve := _curve(part, tag)):
+        return f"{tag}/{curve}"
+    return f"{part}/{tag}" if part else tag
 
 
 @dataclass
@@ -85,7 +144,7 @@ class _File:
         return self.read > before
 
     def points(self, part: str) -> TagValues:
-        tags = [f"{part}/{tag}" if part else tag for tag in self.decoder.tags]
+        tags = [_tag_of_run(part, tag) for tag in self.decoder.tags]
         return joined(
             [
                 TagValues(
@@ -143,7 +202,7 @@ class FolderReader:
             str(self.path),
             FORMAT,
             points,
-            config={name: value for decoder in decoders for name, value in decoder.config.items()},
+            config=self._settings() | {n: value for each in decoders for n, value in each.config.items()},
             summary={**texts, **results},
             rejects=[reject for decoder in decoders for reject in decoder.rejects],
             resumes=resumes,
@@ -152,6 +211,9 @@ class FolderReader:
             fault="; ".join(file.fault for file in files if file.fault) or None,
             notes=tuple(f"{count:,} {what} skipped" for what, count in sorted(skipped.items())),
         )
+
+    def _settings(self) -> dict[str, float | str]:
+        return {} if self.path.is_file() else settings_beside(self.path)
 
 
 def is_written(files: Sequence[Path]) -> bool:

@@ -191,14 +191,21 @@ def _take_item(data: bytes, at: int, end: int, row: dict[str, float], read: _Rea
 
 
 def _take_json(name: str, content: bytes, row: dict[str, float], read: _Read) -> None:
-    value = json.loads(content)
+    _take_value(name, json.loads(content), row, read)
+
+
+def _take_value(name: str, value: object, row: dict[str, float], read: _Read) -> None:
+    """Takes a number; older versions keep a dictionary of numbers whole, newer ones a value for each."""
     cell = number(value)
     if cell is not None:
         row[name] = cell
+    elif isinstance(value, dict) and "_type" not in value:
+        for key, inner in value.items():
+            _take_value(f"{name}/{key}", inner, row, read)
     elif isinstance(value, dict):
-        read.skipped[str(value.get("_type", "objects"))] += 1
+        read.skipped[str(value["_type"])] += 1
     elif value is not None:
-        read.skipped["texts"] += 1
+        read.skipped["lists" if isinstance(value, list) else "texts"] += 1
 
 
 def _take_typed(name: str, kind: int, data: bytes, part: Any, row: dict[str, float], read: _Read) -> None:

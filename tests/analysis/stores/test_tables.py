@@ -4,6 +4,7 @@ import pytest
 
 from gputel.analysis import stores
 from gputel.analysis.logs.log import Log
+from gputel.analysis.runs import paths
 
 
 def read(folder: Path, name: str, text: str) -> Log:
@@ -42,6 +43,16 @@ def test_yolo_pads_its_cells(tmp_path: Path) -> None:
     log = read(tmp_path, "results.csv", text)
     assert log.records.select("step", "box_loss", "lr").rows() == [(1, 1.5, 0.01)]
     assert log.evals.select("name", "value").rows() == [("val_box_loss", 2.5)]
+
+
+@pytest.mark.parametrize("beside", ["hparams.yaml", "args.yaml"])
+def test_settings_that_lightning_and_yolo_write_beside_a_table_are_those_of_the_run(
+    tmp_path: Path, beside: str
+) -> None:
+    (tmp_path / beside).write_text("lr: 0.05\nopt:\n  name: sgd\nmodel: !!python/object:x.Y {}\n")
+    log = read(tmp_path, "metrics.csv", "epoch,step,loss\n0,1,3\n0,2,2\n")
+    assert log.config == {"lr": 0.05, "opt.name": "sgd"}
+    assert list(paths.walk(tmp_path)) == [tmp_path / "metrics.csv"]
 
 
 def test_rewards_alone_make_records(tmp_path: Path) -> None:

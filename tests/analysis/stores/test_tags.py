@@ -29,7 +29,6 @@ def columns(*tags: str) -> dict[str, str]:
         ("train/grad_norm", "grad_norm", False),
         ("perf/tokens_per_sec", "tok_per_sec", False),
         ("train/box_loss", "box_loss", False),
-        ("train/aux/loss", "aux_loss", False),
         ("rollout/ep_rew_mean", "rollout_ep_rew_mean", False),
         ("time", "time_", False),
         ("", "value_", False),
@@ -55,6 +54,16 @@ def test_average_is_the_loss_where_it_is_the_only_one() -> None:
 def test_cross_entropy_is_the_loss_where_no_other_is() -> None:
     assert columns("train/ce_loss", "train/z_loss")["train/ce_loss"] == "loss"
     assert columns("train/ce_loss", "train/loss")["train/ce_loss"] == "ce_loss"
+
+
+def test_loss_of_a_part_is_the_loss_where_it_is_the_only_one() -> None:
+    assert columns("data/loss/train", "data/loss/val", "lr") == {
+        "data/loss/train": "loss",
+        "data/loss/val": "val_loss",
+        "lr": "lr",
+    }
+    assert columns("actor/loss", "critic/loss")["actor/loss"] == "actor_loss"
+    assert columns("loss", "train/aux/loss")["train/aux/loss"] == "aux_loss"
 
 
 def test_of_two_tags_for_one_column_the_one_with_more_values_has_it() -> None:

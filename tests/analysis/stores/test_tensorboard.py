@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis import stores
+from gputel.analysis.runs import paths
 from gputel.analysis.stores import tensorboard
 from gputel.analysis.stores.assemble import make_log
-from tests.analysis.stores.compose_events import event, losses, session_start, simple, version
+from tests.analysis.stores.compose_events import event, losses, session_start, simple, tensor, version
 
 
 def write(folder: Path, *files: bytes) -> Path:
@@ -54,6 +55,36 @@ def test_children_called_train_and_validation_belong_to_their_parent(tmp_path: P
     assert (log.records.height, log.records["loss"][9]) == (10, pytest.approx(0.8))
     assert log.evals["name"].unique().to_list() == ["val_loss"]
     assert log.places == [("train", 1)]
+
+
+@pytest.mark.parametrize("folders", [("Loss_x_train", "Loss_x_val"), ("Loss/x/train", "Loss/x/val")])
+def test_curves_of_add_scalars_belong_to_the_run_of_their_writer(
+    tmp_path: Path, folders: tuple[str, str]
+) -> None:
+    """torch writes a folder for each, tensorboardX a folder within a folder."""
+    write(tmp_path / "run", version() + losses(range(10), "lr"))
+    for folder in folders:
+        write(tmp_path / "run" / folder, version() + losses(range(10), "Loss/x"))
+    write(tmp_path / "run" / "Loss_other", version() + losses(range(3)) + losses(range(3), "lr"))
+    run, other = paths.walk(tmp_path)
+    log = stores.read(run)
+    assert (log.name, other.name) == ("run", "Loss_other")
+    assert log.sources["Loss_x"].source == "Loss/x/train"
+    assert log.records["Loss_x"][9] == pytest.approx(0.8)
+    assert log.evals["name"].unique().to_list() == ["val_Loss_x"]
+
+
+def test_settings_of_add_hparams_belong_to_the_run_of_their_writer(tmp_path: Path) -> None:
+    """Several such folders are a sweep, and runs of their own."""
+    run = write(tmp_path / "run", version() + losses(range(10)))
+    settings = tensor("_hparams_/experiment", 1, b"", "hparams")
+    results = event(0, [settings]) + event(0, [simple("train/loss", 7)])
+    write(run / "1700000000.25", version() + results)
+    log = stores.read(run)
+    assert list(paths.walk(tmp_path)) == [run]
+    assert (log.records["loss"][0], log.summary) == (8.0, {"hparam/train/loss": 7.0})
+    write(run / "1700000001.25", version() + results)
+    assert len(list(paths.walk(tmp_path))) == 3
 
 
 def test_step_without_a_record_metric_is_a_partial_row(tmp_path: Path) -> None:

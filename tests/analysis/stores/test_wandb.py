@@ -75,6 +75,17 @@ def test_values_of_the_typed_schema_are_read(tmp_path: Path) -> None:
     assert log.records.select("step", "loss", "tokens").rows() == [(3, 2.5, 7.0)]
 
 
+def test_dictionary_that_an_older_version_kept_whole_has_a_value_for_each(tmp_path: Path) -> None:
+    cells = {
+        "train": {"loss": 2.5, "opt": {"lr": 0.1}},
+        "hist": {"_type": "histogram", "bins": [1]},
+        "ids": [1],
+    }
+    log = read(tmp_path, framed([history(cells, 0)]))
+    assert log.records.select("loss", "lr").rows() == [(2.5, 0.1)]
+    assert log.notes == ("1 histogram skipped", "1 lists skipped")
+
+
 def test_nan_and_infinities_come_bare_and_quoted(tmp_path: Path) -> None:
     data = framed(
         [history({"loss": math.nan, "lr": "Infinity"}, 0), history({"loss": "NaN", "lr": -math.inf}, 1)]
