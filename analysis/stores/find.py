@@ -98,7 +98,7 @@ def _store(start: bytes) -> StoreKind | None:
         from gputel.analysis.stores.trainer_state import is_trainer_state
 
         return "hf-trainer" if is_trainer_state(start) else None
-    if b"," in start or b"\t" in start:
+    if any(delimiter in start for delimiter in (b",", b"\t", b";")):
         from gputel.analysis.stores.tables import is_table
 
         return "csv" if is_table(start) else None

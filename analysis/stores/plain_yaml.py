@@ -13,7 +13,7 @@ from gputel.telemetry.own_files import read_own
 
 LINE = re.compile(r"^( *)([^\s#:][^:]{0,200}?):(?: (.*))?$")
 EMPTY = ("", "null", "~", "{}", "[]")
-BESIDE = ("hparams.yaml", "args.yaml")  # Lightning's, and YOLO's
+BESIDE = ("hparams.yaml", "args.yaml", "hyp.yaml", "opt.yaml")  # Lightning's, and YOLO's
 LARGEST = 1 << 20
 
 

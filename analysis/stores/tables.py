@@ -96,7 +96,8 @@ def _cells(line: bytes) -> list[str]:
 
 
 def _delimiter(line: str) -> str:
-    return "\t" if line.count("\t") > line.count(",") else ","
+    """A comma, unless a tab or a semicolon, which Keras' CSVLogger can be given, stands more often."""
+    return max(",\t;", key=line.count)
 
 
 def _number(cell: str) -> float | None:

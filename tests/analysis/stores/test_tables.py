@@ -55,6 +55,14 @@ def test_settings_that_lightning_and_yolo_write_beside_a_table_are_those_of_the_
     assert list(paths.walk(tmp_path)) == [tmp_path / "metrics.csv"]
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_delimiter_is_the_one_that_stands_most_often(tmp_path: Path, delimiter: str) -> None:
+    text = "epoch,accuracy,loss,val_loss\n0,0.5,3,4\n1,0.75,2,3\n".replace(",", delimiter)
+    log = read(tmp_path, "log.csv", text)
+    assert log.records.select("step", "accuracy", "loss").rows() == [(0, 0.5, 3.0), (1, 0.75, 2.0)]
+    assert log.evals["value"].to_list() == [4.0, 3.0]
+
+
 def test_rewards_alone_make_records(tmp_path: Path) -> None:
     text = "rollout/ep_rew_mean,time/total_timesteps,time/fps\n1.5,100,\n2.5,200,\n"
     log = read(tmp_path, "progress.csv", text)
