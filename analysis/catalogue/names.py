@@ -86,6 +86,7 @@ def expression(name: str, names: KnownNames, *, as_number: bool = False) -> str:
 def condition(text: str, names: KnownNames) -> str:
     """The SQL of a condition, with every name in it resolved."""
     tokens = _tokens(text)
+    _check_parentheses(tokens)
     parts = []
     for at, token in enumerate(tokens):
         if not _is_name(tokens, at):
@@ -110,6 +111,18 @@ def _tokens(text: str) -> list[Token]:
         tokens.append(Token(match.lastgroup, match[match.lastgroup]))
         at = match.end()
     return tokens
+
+
+def _check_parentheses(tokens: Sequence[Token]) -> None:
+    """A parenthesis that closes none would end the one around the condition, and leave what stands behind it."""
+    depth = 0
+    for token in tokens:
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if depth < 0:
+            break
+    if depth:
+        fault = "has parentheses that do not match"
+        raise GputelError("the condition", fault, "see docs/runs.md", exit_code=2)
 
 
 def _is_name(tokens: Sequence[Token], at: int) -> bool:

@@ -23,7 +23,8 @@ from gputel.telemetry.file_names import natural_order
 
 LONGEST_S = 10.0
 LOOK_EVERY = 20_000  # steps of SQLite's machine
-MOST_ROWS = 1_000_000
+MOST_CELLS = 10_000_000  # of an answer, which is held in memory
+ROWS_AT_ONCE = 10_000
 LARGEST = 1 << 20  # bytes of a value that a question makes
 FUNCTIONS = frozenset(
     """abs avg ceil ceiling coalesce count cume_dist date datetime dense_rank exp first_value floor glob
@@ -85,8 +86,14 @@ def ask(connection: sqlite3.Connection, sql: str, values: Sequence[object] = ())
     """Answers one SELECT; anything else is wrong usage."""
     try:
         found = connection.execute(sql, values)
-        rows = found.fetchmany(MOST_ROWS)
-        return RunRows([column[0] for column in found.description or ()], rows)
+        columns = [column[0] for column in found.description or ()]
+        rows: list[tuple[Any, ...]] = []
+        while more := found.fetchmany(ROWS_AT_ONCE):
+            rows += more
+            if len(rows) * len(columns) > MOST_CELLS:
+                fault = f"has an answer of more than {MOST_CELLS:,} cells"
+                raise GputelError("the question", fault, "add a LIMIT, or name fewer columns", exit_code=2)
+        return RunRows(columns, rows)
     except sqlite3.Error as error:
         if "malformed" in str(error) or "decode" in str(error):
             raise
@@ -118,7 +125,7 @@ def rows_of(
     names = KnownNames(connection)
     chosen = [f"{expression(name, names)} AS {_quoted(name)}" for name in columns]
     order = [_order(word, names) for word in sort]
-    conditions = [f"({condition(where, names)})" if where else "1"]
+    conditions = [f"({condition(where, names)})" if where and where.strip() else "1"]
     values: list[object] = []
     if below:
         conditions.append(f"({' OR '.join(['r.path = ? OR substr(r.path, 1, ?) = ?'] * len(below))})")

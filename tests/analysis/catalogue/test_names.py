@@ -62,7 +62,9 @@ def test_text_and_functions_are_no_names(names: KnownNames) -> None:
     assert condition("lower('LR') = \"status\"", names) == "lower ( 'LR' ) = r.\"status\""
 
 
-@pytest.mark.parametrize("text", ["lr ; drop table runs", "lr -- 1 \x00", "'open", "lr @ 1"])
+@pytest.mark.parametrize(
+    "text", ["lr ; drop table runs", "lr -- 1 \x00", "'open", "lr @ 1", "1) or (1", "((lr)"]
+)
 def test_what_is_no_condition_is_refused(names: KnownNames, text: str) -> None:
     with pytest.raises(GputelError):
         condition(text, names)

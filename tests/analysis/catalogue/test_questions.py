@@ -99,6 +99,15 @@ def test_question_that_never_ends_is_ended(file: Path, monkeypatch: pytest.Monke
         )
 
 
+def test_answer_that_is_too_large_is_refused_and_never_cut(
+    base: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "MOST_CELLS", 27)
+    assert len(questions.ask(base, "SELECT a.run FROM runs a, runs b, runs c").rows) == 27
+    with pytest.raises(GputelError, match="more than 27 cells"):
+        questions.ask(base, "SELECT a.run, b.run FROM runs a, runs b, runs c")
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="recursion is refused there")
 def test_text_that_doubles_at_each_step_ends_at_a_megabyte(base: Connection) -> None:
     grow = "WITH RECURSIVE a(x) AS (SELECT 'aa' UNION ALL SELECT x || x FROM a) SELECT max(length(x)) FROM a"
