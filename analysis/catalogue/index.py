@@ -31,12 +31,9 @@ BUSY_S = 10.0
 RUNNING_S = 60.0  # a run that goes on is computed at most so often
 LONGEST_UNWRITTEN_S = 1.0  # rows are written together, and a killed process loses no more than these
 SQL_TYPES = {"text": "TEXT", "time": "TEXT", "whole": "INTEGER", "number": "REAL"}
-NO_DAMAGE = (
-    "locked",
-    "readonly",
-    "disk I/O",
-    "is full",
-)  # in an error of SQLite that says nothing of the file
+NO_DAMAGE = ("locked", "readonly", "disk I/O", "is full", "unable to open")
+"""In an error of SQLite that says nothing of the file."""
+ELSEWHERE = "set XDG_CACHE_HOME to a folder that you can write to"
 ENDED = "ended"  # how the signature of a recording begins that has ended and was never continued
 
 
@@ -70,15 +67,16 @@ class IndexedRow(NamedTuple):
 @contextmanager
 def opened(file: Path) -> Iterator[sqlite3.Connection]:
     """Opens the index for writing; one that is damaged, or of another layout, is made anew."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    connection = _opened_or_none(file)
-    if connection is None:
-        _delete(file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         connection = _opened_or_none(file)
+        if connection is None:
+            _delete(file)
+            connection = _opened_or_none(file)
+    except OSError as error:
+        raise GputelError(str(file), f"the index of runs: {error.strerror}", ELSEWHERE) from None
     if connection is None:
-        raise GputelError(
-            str(file), "the index of runs cannot be written", "set XDG_CACHE_HOME to a folder of yours"
-        )
+        raise GputelError(str(file), "the index of runs cannot be written", ELSEWHERE)
     with closing(connection), gone_if_damaged(file):
         yield connection
 
@@ -89,11 +87,19 @@ def gone_if_damaged(file: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        if any(word in str(error) for word in NO_DAMAGE):
-            raise GputelError(str(file), f"the index of runs: {error}", "try again") from None
+        if (hindered := _hindrance(file, error)) is not None:
+            raise hindered from None
         _delete(file)
         fault = f"the index of runs was damaged ({error}) and is deleted"
         raise GputelError(str(file), fault, "ask again: it is made anew") from None
+
+
+def _hindrance(file: Path, error: sqlite3.Error) -> GputelError | None:
+    """What to tell of an error that is no damage of the file; None of damage."""
+    if not any(word in str(error) for word in NO_DAMAGE):
+        return None
+    hint = "try again" if "locked" in str(error) else f"{ELSEWHERE}, or ask with --no-update"
+    return GputelError(str(file), f"the index of runs: {error}", hint)
 
 
 def _delete(file: Path) -> None:
@@ -118,8 +124,8 @@ def _opened_or_none(file: Path) -> sqlite3.Connection | None:
         connection.execute("PRAGMA synchronous = OFF")  # a cache need not survive a power failure
     except sqlite3.OperationalError as error:
         connection.close()
-        if any(word in str(error) for word in NO_DAMAGE):
-            raise GputelError(str(file), f"the index of runs: {error}", "try again") from None
+        if (hindered := _hindrance(file, error)) is not None:
+            raise hindered from None
         return None
     except sqlite3.DatabaseError:
         connection.close()
@@ -134,15 +140,13 @@ def _tables() -> str:
         CREATE TABLE IF NOT EXISTS runs (id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL, signature TEXT,
             facts_version INTEGER, looked REAL, away INTEGER DEFAULT 0, {facts});
         CREATE TABLE IF NOT EXISTS settings (run INTEGER REFERENCES runs(id) ON DELETE CASCADE, key TEXT, num REAL,
-            text TEXT);
+            text TEXT, PRIMARY KEY (run, key)) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS metrics (run INTEGER REFERENCES runs(id) ON DELETE CASCADE, name TEXT,
-            {figures});
+            {figures}, PRIMARY KEY (run, name)) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS others (path TEXT PRIMARY KEY, signature TEXT, facts_version INTEGER);
         CREATE TABLE IF NOT EXISTS roots (path TEXT PRIMARY KEY);
-        CREATE INDEX IF NOT EXISTS settings_by_key ON settings (key, run);
-        CREATE INDEX IF NOT EXISTS settings_by_run ON settings (run);
-        CREATE INDEX IF NOT EXISTS metrics_by_name ON metrics (name, run);
-        CREATE INDEX IF NOT EXISTS metrics_by_run ON metrics (run);"""
+        CREATE INDEX IF NOT EXISTS settings_by_key ON settings (key);
+        CREATE INDEX IF NOT EXISTS metrics_by_name ON metrics (name);"""
 
 
 TABLES = _tables()
@@ -344,7 +348,8 @@ def put(connection: sqlite3.Connection, rows: Sequence[IndexedRow]) -> None:
         connection.executemany(INSERT_METRIC, _metrics(runs, number))
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk ends it
+            connection.execute("ROLLBACK")
         raise
 
 

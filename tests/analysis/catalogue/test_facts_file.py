@@ -79,12 +79,12 @@ def test_index_holds_a_facts_file_with_cells_of_any_kind(tmp_path: Path) -> None
     with index.opened(tmp_path / "catalogue.db") as base:
         index.put(base, [index.IndexedRow(tmp_path / "run", "s", row)])
         (found,) = base.execute("SELECT loss, steps, lr, cause, gpus, status FROM runs").fetchall()
-        settings = base.execute("SELECT key, num, text FROM settings").fetchall()
+        settings = base.execute("SELECT key, num, text FROM settings ORDER BY key DESC").fetchall()
         metrics = base.execute("SELECT last, min, count FROM metrics").fetchall()
     assert found == (None, None, None, "?", None, "{'a': 1}")
     assert settings == [
-        ("config.a", None, "1__0"),
         ("config.b", None, "[1]"),
+        ("config.a", None, "1__0"),
         ("config.?", 2.0**70, str(2.0**70)),
     ]
     assert metrics == [(None, None, 3.0)]
