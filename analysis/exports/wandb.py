@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from gputel.analysis.exports.library import library
 from gputel.analysis.exports.series import ExportedRun
-from gputel.analysis.stores import find
+from gputel.analysis.stores.wandb import FileReader
 from gputel.telemetry.errors import GputelError
 
+LONGEST_WRITE_S, LOOK_EVERY_S = 30.0, 0.05
 AXES = {"step": "train/step", "second": "gpu/second"}
 OFF: dict[str, Any] = {
     "console": "off",
@@ -56,13 +58,27 @@ def write(run: ExportedRun, folder: Path) -> Path:
         started.log(row)
     written = Path(started.dir).parent
     started.finish(exit_code=run.exit_code or 0)
-    if not any(find.kind(path) == "wandb" for path in written.glob("*.wandb")):
-        fault = "W&B left a file without a record, as it may of two runs in one second"
+    if not _is_whole(written):
+        fault = f"W&B has not written the end of the run within {LONGEST_WRITE_S:.0f} s"
         raise GputelError(str(written), fault, "export it again")
     for path in earlier:
         if path.resolve() != written.resolve():
             shutil.rmtree(path)
     return written
+
+
+def _is_whole(folder: Path) -> bool:
+    """Waits for the record of the end: W&B's writer is a process of its own, and `finish` does not wait for it."""
+    deadline = time.monotonic() + LONGEST_WRITE_S
+    readers: dict[Path, FileReader] = {}
+    while time.monotonic() < deadline:
+        for path in folder.glob("*.wandb"):
+            reader = readers.setdefault(path, FileReader(path))
+            reader.advance()
+            if reader.has_end:
+                return True
+        time.sleep(LOOK_EVERY_S)
+    return False
 
 
 def _rows(run: ExportedRun) -> Iterator[dict[str, float]]:

@@ -77,6 +77,11 @@ class FileReader:
     def files(self) -> list[Path]:
         return [self.path]
 
+    @property
+    def has_end(self) -> bool:
+        """Whether the exit of the run was read."""
+        return self._read.exit_code is not None
+
     def advance(self) -> bool:
         before = self._position
         with self.path.open("rb", buffering=0) as file:
