@@ -18,6 +18,7 @@ def composed_stores(home: Path) -> list[Files]:
         _wandb(),
         {"trainer_state.json": _trainer_state(STEPS), "checkpoint-50/trainer_state.json": _trainer_state(50)},
         *_tables(),
+        *_json_lines(),
         _dvclive(),
         _mlruns(),
         *_databases(home),
@@ -25,10 +26,11 @@ def composed_stores(home: Path) -> list[Files]:
 
 
 def _event_files() -> list[Files]:
-    """One run that was continued, and one with a folder for each part of the data, as Keras writes it."""
+    """A run that was continued; parts of the data as Keras writes them; curves and settings as torch does."""
     from tests.analysis.stores import compose_events as tb
 
     first, resumed = tb.version() + tb.losses(range(200)), tb.session_start(150) + tb.losses(range(150, 400))
+    settings = tb.event(0, [tb.tensor("_hparams_/session_start_info", 1, b"", "hparams")])
     tensors = b"".join(
         tb.event(n, [tb.tensor("epoch_loss", 1, tb.packed(4, b"\x00\x00\x80\x3f"))]) for n in range(STEPS)
     )
@@ -40,6 +42,12 @@ def _event_files() -> list[Files]:
         {
             "keras/train/events.out.tfevents.1.a.1.0.v2": tb.version() + tensors,
             "keras/validation/events.out.tfevents.1.a.1.0.v2": tb.version() + tensors,
+        },
+        {
+            "torch/loss_train/events.out.tfevents.2.a.1.1": tb.version() + tb.losses(range(STEPS), "loss"),
+            "torch/loss_val/events.out.tfevents.2.a.1.2": tb.version() + tb.losses(range(STEPS), "loss"),
+            "torch/events.out.tfevents.1.a.1.0": tb.version(),
+            "torch/1700000000.25/events.out.tfevents.2.a.1.3": tb.version() + settings,
         },
     ]
 
@@ -63,15 +71,35 @@ def _trainer_state(steps: int) -> bytes:
 
 
 def _tables() -> list[Files]:
-    """Lightning, Keras, YOLO and Stable-Baselines3."""
+    """Lightning, Keras, YOLO, Stable-Baselines3 and a notebook of Hugging Face's Trainer."""
     heads = {
         "metrics.csv": "epoch,step,train_loss,val_loss\n",
         "history.csv": "epoch,accuracy,loss,val_loss\n",
         "results.csv": "   epoch,   train/box_loss,   lr/pg0,   val/box_loss\n",
+        "trainer.csv": "Step,Training Loss,Validation Loss,Accuracy\n",
+        "semicolons.csv": "epoch;loss;val_loss;accuracy\n",
         "progress.csv": "time/total_timesteps,rollout/ep_rew_mean,time/fps,train/loss\n",
     }
     rows = "".join(f"{n},{n / 3:.3f},{4 - n / 50},\n" for n in range(STEPS))
-    return [{name: (head + rows).encode()} for name, head in heads.items()]
+    tables = {name: head + (rows.replace(",", ";") if ";" in head else rows) for name, head in heads.items()}
+    beside = {"hparams.yaml": b"lr: 0.1\nmodel:\n  depth: 4\n"}
+    return [{name: table.encode(), **beside} for name, table in tables.items()]
+
+
+def _json_lines() -> list[Files]:
+    """LLaMA-Factory's log, Stable-Baselines3's, and W&B's history as people export it."""
+    rows = {
+        "trainer_log.jsonl": {
+            "current_steps": 10,
+            "total_steps": 1000,
+            "loss": 2.5,
+            "lr": 1e-4,
+            "epoch": 0.5,
+        },
+        "progress.json": {"rollout/ep_rew_mean": 11.0, "time/total_timesteps": 4096, "train/loss": 0.5},
+        "history.jsonl": {"_step": 3, "_timestamp": 1.7e9, "train/loss": 2.5, "val": {"loss": 3.0}},
+    }
+    return [{name: b"\n".join([json.dumps(row).encode()] * STEPS)} for name, row in rows.items()]
 
 
 def _dvclive() -> Files:

@@ -14,3 +14,6 @@ def library(name: str) -> Any:
         return import_module(name)
     except ImportError as error:
         raise GputelError(f"--to {name}", f"needs {name}: {error}", f"pip install {name}") from None
+    except Exception as error:  # an old version may not go with newer packages around it
+        fault = f"{name} cannot be imported: {type(error).__name__}: {error}"
+        raise GputelError(f"--to {name}", fault, f"pip install --upgrade {name}") from None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.exports import wandb
+from gputel.analysis.exports.library import library
 from gputel.analysis.exports.series import exported
 from gputel.analysis.runs import read_run
 from gputel.analysis.stores import find
@@ -19,6 +20,15 @@ def test_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch, t
     (tmp_path / "a.log").write_text(TEXT)
     with pytest.raises(GputelError, match="pip install wandb"):
         wandb.write(exported(read_run(tmp_path / "a.log")), tmp_path)
+
+
+def test_library_that_fails_while_it_is_imported_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "gputel_broken.py").write_text("import math\nmath.float_\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(GputelError, match=r"cannot be imported: AttributeError.*--upgrade gputel_broken"):
+        library("gputel_broken")
 
 
 @pytest.mark.long
