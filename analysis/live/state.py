@@ -20,7 +20,7 @@ from gputel.analysis.live.gpus import GpuHistory
 from gputel.analysis.live.log_state import LogState, upcoming
 from gputel.analysis.live.update import segment_of
 from gputel.analysis.live.view import MachineView, RunCost, Terms, View
-from gputel.analysis.runs.batch import StepTokens, step_tokens
+from gputel.analysis.runs.batch import StepTokens, batch_figures, step_tokens
 from gputel.analysis.runs.facts import run_facts
 from gputel.telemetry import run_folder
 
@@ -205,7 +205,7 @@ class RunState:
         """Tokens of a step by the last values, judged anew whenever twice as many records were read."""
         if log.records >= 2 * self._judged or log.records < self._judged:
             self._judged = max(log.records, 1)
-            self._tokens = step_tokens(_Printed(config, pl.DataFrame([log.last])))
+            self._tokens = step_tokens(batch_figures(_Printed(config, pl.DataFrame([log.last]))))
         return self._tokens
 
     def _status(self, log: LogState) -> tuple[str, str | None]:

@@ -83,7 +83,8 @@ class Report:
     """A run with measured `spans`, sums of them, and verdicts; `gpus` has a row per GPU over the training.
 
     Without a log, `gpus` covers the busy period. `shared` is the overlap of log and readings, None without either.
-    `account` is the `recording_summary` of a recording, None for a table of readings or a bare log.
+    `case` is what the verdicts were given; `account` is the `recording_summary` of a recording, None for a table of
+    readings or a bare log.
     """
 
     subject: RunData
@@ -96,12 +97,13 @@ class Report:
     phases: pl.DataFrame
     gpus: pl.DataFrame
     account: RecordingSummary | None
+    case: Case
     verdicts: list[Verdict]
 
     @cached_property
     def doubts(self) -> tuple[Doubt, ...]:
         """Figures that cannot both be right."""
-        findings = Findings(self.shared, self.totals, self.gpus, self.verdicts)
+        findings = Findings(self.shared, self.totals, self.gpus, self.case.mfu)
         return report_doubts(self.subject, findings)
 
     @cached_property
@@ -151,6 +153,7 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
     times = step_times(placed, steps)
     account = recording_summary(subject.recording.path) if subject.recording else None
     sensor = _sensor(account)
+    case = Case(subject, steps, gpus, placed.uncertainty_s or 0.0)
     return Report(
         subject=subject,
         placed=placed,
@@ -162,10 +165,8 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
         phases=phase_table(subject, placed, measured, steps, times, sensor),
         gpus=gpus,
         account=account,
-        verdicts=judge_run(
-            Case(subject, steps, gpus, placed.uncertainty_s or 0.0),
-            trained=not subject.log.records.is_empty(),
-        ),
+        case=case,
+        verdicts=judge_run(case, trained=not subject.log.records.is_empty()),
     )
 
 

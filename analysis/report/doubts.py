@@ -13,32 +13,31 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis.doubts import Doubt
-from gputel.analysis.report.verdicts import MFU_QUESTION, Verdict
 from gputel.analysis.runs.cross_checks import Figure, cross_checks, figure
 from gputel.analysis.runs.log_doubts import log_doubts
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
+    from gputel.analysis.runs.mfu import MfuFigures
 
 BUSY = 20.0  # % utilization of a GPU that takes part
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What a report found of a run: the overlap of log and readings, sums by kind of span, GPUs, and verdicts."""
+    """What a report found of a run: the overlap of log and readings, sums by kind of span, GPUs, and its MFU."""
 
     shared: Mapping[str, Any] | None
     totals: pl.DataFrame
     gpus: pl.DataFrame
-    verdicts: Sequence[Verdict]
+    mfu: MfuFigures
 
 
 def report_doubts(subject: RunData, findings: Findings) -> tuple[Doubt, ...]:
     """Returns the doubts about a run, most severe first: files that do not belong together, then its figures."""
-    mfu = next((verdict for verdict in findings.verdicts if verdict.question == MFU_QUESTION), None)
     return (
         *_apart(subject, findings.shared),
-        *log_doubts(subject, mfu.facts["tok_per_sec"] if mfu else None),
+        *log_doubts(subject, findings.mfu),
         *cross_checks(_measured(subject, findings)),
     )
 

@@ -8,13 +8,14 @@ stragglers   a rank or node by its steps, a GPU by its clock or throttling
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from gputel.analysis import text
 from gputel.analysis.align import offsets
-from gputel.analysis.runs.mfu import OF_ONE_GPU, mfu_figures
+from gputel.analysis.runs.mfu import OF_ONE_GPU, MfuFigures, mfu_error, mfu_figures
 from gputel.trainer.gpus import find_gpu
 
 if TYPE_CHECKING:
@@ -62,12 +63,22 @@ class Case:
     gpus: pl.DataFrame
     clock_error_s: float = 0.0
 
+    @cached_property
+    def mfu(self) -> MfuFigures:
+        """Printed and computed; a log without a printed throughput has it by timestamps."""
+        tokens = self.subject.facts.tokens_per_step
+        seconds: Any = self.steps["duration_s"].median() if len(self.steps) else None
+        return mfu_figures(self.subject, float(tokens.value) / seconds if tokens and seconds else None)
+
 
 def mfu_verdict(case: Case) -> Verdict:
     """Returns the MFU as printed, else as computed; the two may differ."""
-    mfu = mfu_figures(case.subject, _rate(case))
+    mfu, error = case.mfu, mfu_error(case.subject.log.records, case.mfu)
     figures: dict[str, Any] = {
-        name: getattr(mfu, name) for name in ("printed", "computed", "tok_per_sec", "error")
+        "printed": mfu.printed,
+        "computed": mfu.computed,
+        "tok_per_sec": mfu.tok_per_sec,
+        "error": error,
     }
     said = () if mfu.printed is None else (f"the log prints {mfu.printed:.1f} % (median)",)
     evidence = (*said, *mfu.formula)
@@ -84,14 +95,14 @@ def mfu_verdict(case: Case) -> Verdict:
         answer = f"{mfu.printed:.3g} % printed, {mfu.computed:.3g} % computed"
         return Verdict(MFU_QUESTION, answer, (*evidence, f"they differ: {mfu.disagreement}"), figures)
     share = mfu.highest if mfu.printed is None else mfu.printed
-    shown = mfu.error is not None and mfu.error >= SHOWN
-    stated = text.with_error(share, mfu.error, 1) if shown else f"{share:.3g}"
+    shown = error is not None and error >= SHOWN
+    stated = text.with_error(share, error, 1) if shown else f"{share:.3g}"
     return Verdict(MFU_QUESTION, f"{stated} %", evidence, figures)
 
 
 def undoubted_mfu(case: Case) -> float | None:
     """Returns the printed MFU; None if the run's own figures contradict it."""
-    mfu = mfu_figures(case.subject, _rate(case))
+    mfu = case.mfu
     contradicted = mfu.disagreement not in (None, OF_ONE_GPU) or (mfu.computed or 0) > 100
     return None if contradicted else mfu.printed
 
@@ -138,13 +149,6 @@ def straggler_verdict(case: Case) -> Verdict:
     if not seen:
         return Verdict(STRAGGLER_QUESTION, UNKNOWN, ("steps of two ranks or clocks of two GPUs are needed",))
     return Verdict(STRAGGLER_QUESTION, "none", (f"nothing stands out in {', and '.join(seen)}",))
-
-
-def _rate(case: Case) -> float | None:
-    """Returns tokens per second by timestamps, for logs without a printed throughput."""
-    tokens = case.subject.facts.tokens_per_step
-    seconds: Any = case.steps["duration_s"].median() if len(case.steps) else None
-    return float(tokens.value) / seconds if tokens and seconds else None
 
 
 def _no_peak(case: Case) -> list[str]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from gputel.analysis.logs.formats import Format
     from gputel.analysis.logs.log import Log
-    from gputel.analysis.runs.batch import StepTokens
+    from gputel.analysis.runs.batch import BatchFigures, StepTokens
     from gputel.analysis.runs.facts import Facts
     from gputel.analysis.runs.recording import Recording
 
@@ -58,7 +58,13 @@ class RunData:
         from gputel.analysis.runs.facts import run_facts
 
         descriptions = self.recording.descriptions if self.recording else ()
-        return run_facts(self.log, descriptions, self.readings, self.gpu_names)
+        return run_facts(self.log, descriptions, self.readings, self.gpu_names, self._batch)
+
+    @cached_property
+    def _batch(self) -> BatchFigures:
+        from gputel.analysis.runs.batch import batch_figures
+
+        return batch_figures(self.log)
 
     @cached_property
     def step_tokens(self) -> StepTokens:
@@ -67,7 +73,7 @@ class RunData:
         from gputel.analysis.runs.facts import trained_on
 
         descriptions = self.recording.descriptions if self.recording else ()
-        return step_tokens(self.log, trained_on(self.facts.gpus, descriptions))
+        return step_tokens(self._batch, trained_on(self.facts.gpus, descriptions))
 
     @cached_property
     def gpu(self) -> pl.DataFrame | None:

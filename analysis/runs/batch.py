@@ -47,18 +47,37 @@ class StepTokens:
     doubts: tuple[Doubt, ...] = ()
 
 
-def step_tokens(log: PrintedFigures, gpus: int | None = None) -> StepTokens:
+@dataclass(frozen=True)
+class BatchFigures:
+    """Tokens of a step by each figure of a log, None where it has none."""
+
+    config: dict[str, float | str]
+    printed: float | None
+    counted: float | None
+    """By how much the printed token count grows."""
+    by_rate: float | None
+    """Throughput x step time; `rounding` is its relative error where nothing else tells the batch."""
+    rounding: float
+
+
+def batch_figures(log: PrintedFigures) -> BatchFigures:
+    """Reads what a log says of the tokens of a step."""
+    printed, counted = _number(log.config.get("batch_tokens")), _counted(log)
+    rounding = _rounding(log) if printed is None and counted is None else 0.0
+    return BatchFigures(log.config, printed, counted, _by_rate(log), rounding)
+
+
+def step_tokens(figures: BatchFigures, gpus: int | None = None) -> StepTokens:
     """Returns the tokens of a step, and what the figures disagree on."""
-    config = log.config
-    printed, by_rate, counted = _number(config.get("batch_tokens")), _by_rate(log), _counted(log)
+    printed, counted, by_rate = figures.printed, figures.counted, figures.by_rate
     if printed is not None and counted is not None and not _agree(printed, counted):
         return StepTokens(
             counted, COUNTED, None, 1.0, (_other("batch", printed, "the token count grows by", counted),)
         )
     batch, origin = (printed, "printed") if printed is not None else (counted, COUNTED)
     if batch is None:
-        return _from_rate(by_rate, _rounding(log))
-    doubts = [*_micro_batches(log, batch, gpus)]
+        return _from_rate(by_rate, figures.rounding)
+    doubts = [*_micro_batches(figures.config, batch, gpus)]
     scale = 1.0
     if by_rate is not None and not _agree(batch, by_rate):
         ratio = batch / by_rate
@@ -133,9 +152,8 @@ def _median(values: pl.Series) -> float:
     return float(middle)
 
 
-def _micro_batches(log: PrintedFigures, batch: float, gpus: int | None) -> list[Doubt]:
+def _micro_batches(config: dict[str, float | str], batch: float, gpus: int | None) -> list[Doubt]:
     """Checks that a step is a whole number of micro-batches on every rank."""
-    config = log.config
     device, seq = _number(config.get("device_batch")), _number(config.get("seq"))
     ranks = _number(config.get("world_size")) or gpus
     if device is None or seq is None or ranks is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from gputel.analysis.runs.batch import PrintedFigures, step_tokens
+from gputel.analysis.runs.batch import BatchFigures, PrintedFigures, batch_figures, step_tokens
 from gputel.trainer.gpus import GpuModel, find_gpu, gpus
 
 if TYPE_CHECKING:
@@ -72,10 +72,12 @@ def run_facts(
     descriptions: Sequence[dict[str, Any]] = (),
     readings: pl.DataFrame | None = None,
     gpu_names: Sequence[str] = (),
+    batch_of: BatchFigures | None = None,
 ) -> Facts:
     """Collects the facts of a run; `descriptions` are those of a recorded run's segments.
 
-    `readings` is a table of GPU readings beside the log, `gpu_names` what that table calls its GPUs.
+    `readings` is a table of GPU readings beside the log, `gpu_names` what that table calls its GPUs; `batch_of` is
+    what was read of the log's batch before.
     """
     config = log.config
     recorded = distinct_gpus(descriptions)
@@ -85,7 +87,7 @@ def run_facts(
     name = name or _printed(config, "gpu")
     model = find_gpu(str(name.value)) if name else None
     count = _recorded(len(recorded) or None) or _world(config) or _in_table(readings)
-    tokens = step_tokens(log, trained_on(count, descriptions))
+    tokens = step_tokens(batch_of or batch_figures(log))
     batch = Fact(tokens.tokens, tokens.origin, tokens.error) if tokens.tokens is not None else None
     flops, seq = _printed(config, "flops_per_token"), _printed(config, "seq")
     peak = _peak(model, count, descriptions) or _peak_by_mfu(log, flops, tokens.rate_scale)

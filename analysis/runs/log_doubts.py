@@ -12,7 +12,7 @@ import polars as pl
 
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.runs.cross_checks import Figure, cross_checks, figure
-from gputel.analysis.runs.mfu import mfu_doubt, mfu_figures
+from gputel.analysis.runs.mfu import MfuFigures, mfu_doubt, mfu_figures
 from gputel.analysis.runs.printed_times import contains_others
 from gputel.analysis.runs.record_gaps import StepTime, printed_median, record_gaps, time_by_gaps
 from gputel.telemetry.clock import SECOND
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 FEWEST_GAPS = 3  # between records, that tell the time of a step
 
 
-def log_doubts(subject: RunData, stamped_rate: float | None = None) -> tuple[Doubt, ...]:
+def log_doubts(subject: RunData, mfu: MfuFigures | None = None) -> tuple[Doubt, ...]:
     """Returns the doubts about what a run printed: about its reading, then about its figures.
 
-    `stamped_rate` is the throughput by timestamps, where the log prints none.
+    `mfu` is that of a report, which knows the throughput by timestamps where the log prints none.
     """
     if subject.log.records.is_empty():
         return subject.log.doubts
-    mfu = mfu_doubt(mfu_figures(subject, stamped_rate))
+    impossible = mfu_doubt(mfu or mfu_figures(subject))
     return (
         *subject.log.doubts,
         *subject.step_tokens.doubts,
         *cross_checks(log_figures(subject)),
-        *([mfu] if mfu else []),
+        *([impossible] if impossible else []),
     )
 
 

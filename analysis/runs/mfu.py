@@ -28,8 +28,6 @@ class MfuFigures:
     printed: float | None
     computed: float | None
     tok_per_sec: float | None
-    error: float | None
-    """Of the printed one, else of the computed one."""
     formula: tuple[str, ...]
     lacking: tuple[str, ...]
     """Factors that are not known."""
@@ -52,7 +50,6 @@ def mfu_figures(subject: RunData, stamped_rate: float | None = None) -> MfuFigur
         printed,
         computed,
         rate,
-        _error(records, printed, computed),
         tuple(formula),
         tuple(lacking),
         _disagreement(printed, computed, facts),
@@ -73,9 +70,11 @@ def mfu_doubt(figures: MfuFigures) -> Doubt | None:
     return Doubt("run", "mfu", evidence, figures.disagreement, facts)
 
 
-def _error(records: pl.DataFrame, printed: float | None, computed: float | None) -> float | None:
+def mfu_error(records: pl.DataFrame, figures: MfuFigures) -> float | None:
     """Returns the error of the printed MFU, else of the computed one, which has that of the throughput."""
-    name, share = ("mfu", printed) if printed is not None else ("tok_per_sec", computed)
+    name, share = (
+        ("mfu", figures.printed) if figures.printed is not None else ("tok_per_sec", figures.computed)
+    )
     if name not in records.columns or share is None:
         return None
     values = records.filter(pl.col(name).is_finite())[name].cast(pl.Float64)

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from gputel.analysis.logs.log import Log
-from gputel.analysis.runs.batch import step_tokens, unit_factor
+from gputel.analysis.runs.batch import batch_figures, step_tokens, unit_factor
 from gputel.analysis.runs.record_gaps import half_digit, rounding_error
 
 Read = Callable[[str], Log]
@@ -20,13 +20,15 @@ def log(dt_ms: float, rate: float, banner: str = "", count: int = 9) -> str:
 
 
 def test_figures_that_agree_raise_no_doubt(read: Read) -> None:
-    tokens = step_tokens(read(log(1217.0, 430_804.0, "total desired batch size: 524288\n")))
+    tokens = step_tokens(batch_figures(read(log(1217.0, 430_804.0, "total desired batch size: 524288\n"))))
     assert (tokens.tokens, tokens.origin, tokens.rate_scale, tokens.doubts) == (524_288, "printed", 1.0, ())
 
 
 def test_throughput_divided_by_milliseconds_is_read_in_thousands(read: Read) -> None:
     """`desired batch size` says the batch; the throughput is 1/1000 of it."""
-    tokens = step_tokens(read(log(1217.0, 430.804, "desired batch size (number of tokens): 524288\n")))
+    tokens = step_tokens(
+        batch_figures(read(log(1217.0, 430.804, "desired batch size (number of tokens): 524288\n")))
+    )
     assert tokens.tokens == 524_288
     assert tokens.rate_scale == pytest.approx(1000, rel=1e-3)
     (doubt,) = tokens.doubts
@@ -36,24 +38,26 @@ def test_throughput_divided_by_milliseconds_is_read_in_thousands(read: Read) -> 
 
 
 def test_fraction_of_tokens_is_a_batch_in_thousands_even_without_a_banner(read: Read) -> None:
-    tokens = step_tokens(read(log(37_449.14, 14.0)))
+    tokens = step_tokens(batch_figures(read(log(37_449.14, 14.0))))
     assert tokens.tokens == 524_288
     assert len(tokens.doubts) == 1
 
 
 def test_small_batch_of_whole_tokens_is_no_batch_in_thousands(read: Read) -> None:
-    tokens = step_tokens(read(log(500.0, 1024.0)))
+    tokens = step_tokens(batch_figures(read(log(500.0, 1024.0))))
     assert (tokens.tokens, tokens.doubts) == (512, ())
 
 
 def test_throughput_per_gpu_is_recognized_by_the_number_of_gpus(read: Read) -> None:
-    (doubt,) = step_tokens(read(log(1000.0, 65_536.0, "total desired batch size: 524288\n")), gpus=8).doubts
+    (doubt,) = step_tokens(
+        batch_figures(read(log(1000.0, 65_536.0, "total desired batch size: 524288\n"))), gpus=8
+    ).doubts
     assert doubt.likely == "it is printed per GPU"
 
 
 def test_micro_batches_that_do_not_fill_a_step_are_a_doubt(read: Read) -> None:
     banner = "Tokens / micro-batch / rank: 24 x 2048 = 49,152\nTotal batch size 524,288 =>\nWorld size: 8\n"
-    (doubt,) = step_tokens(read(banner + log(1000.0, 524_288.0))).doubts
+    (doubt,) = step_tokens(batch_figures(read(banner + log(1000.0, 524_288.0)))).doubts
     assert doubt.what == "batch"
     assert "393,216" in doubt.evidence
 
@@ -67,14 +71,14 @@ def test_units_are_powers_of_ten_and_of_two(ratio: float, factor: float | None) 
 
 def test_batch_of_exact_figures_is_the_round_number_within_their_rounding(read: Read) -> None:
     """796,060 x 0.6586 is 524,285."""
-    tokens = step_tokens(read(log(658.60, 796_060.0)))
+    tokens = step_tokens(batch_figures(read(log(658.60, 796_060.0))))
     assert (tokens.tokens, tokens.error) == (524_288, None)
 
 
 def test_batch_of_coarse_step_times_has_their_error(read: Read) -> None:
     """A step time of two digits knows the batch to 1.6 %, and many batches lie within that."""
     lines = [f"step {n} | loss: 3.0 | dt: 31ms | tok/sec: {16_845_000 + n}\n" for n in range(9)]
-    tokens = step_tokens(read("".join(lines)))
+    tokens = step_tokens(batch_figures(read("".join(lines))))
     assert tokens.tokens is not None
     assert tokens.error is not None
     assert abs(tokens.tokens - 524_288) < tokens.error < 0.02 * tokens.tokens
