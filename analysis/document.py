@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 Numbers: TypeAlias = "npt.NDArray[Any]"
-MOMENT = "%Y-%m-%dT%H:%M:%S%.9fZ"
 MOST_EXACT = 2**53  # from here on a float may stand for several whole numbers
 Style: TypeAlias = Literal["line", "dashed", "dots", "held"]  # `held`: each value holds until the next
 
@@ -288,4 +287,4 @@ def timed(frame: Frame) -> Frame:
     """The frame, read or lazy, with its moments, which are all in UTC, as `text.moment` writes them."""
     import polars.selectors as cs
 
-    return frame.with_columns(cs.datetime().dt.strftime(MOMENT))
+    return frame.with_columns(cs.datetime().dt.strftime(text.MOMENTS))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 from gputel.telemetry.clock import iso
 
@@ -17,6 +17,9 @@ DURATIONS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s
 SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 JOULES_PER_KWH = 3_600_000
 MIB_PER_GIB = 1024
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+MOMENTS, SECONDS = "%Y-%m-%dT%H:%M:%S%.9fZ", "%Y-%m-%d %H:%M:%S"
+"""How polars formats whole columns in the forms of `moment` and of `to_the_second`."""
 NUMERIC = re.compile(
     r"[-+]?(?:\d{1,3}(?:_\d{3}){1,10}|\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?"
 )
@@ -191,9 +194,12 @@ def money(dollars: float, error: float | None = None) -> str:
 
 def moment(at: int | datetime) -> str:
     """Formats nanoseconds since 1970, or an aware datetime, as ISO 8601 in UTC with nine digits and `Z`."""
-    if isinstance(at, int):
-        return iso(at)
-    return f"{at.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%S.%f}000Z"
+    return iso(at if isinstance(at, int) else (at - EPOCH) // timedelta(microseconds=1) * 1000)
+
+
+def to_the_second(at: int | datetime | str) -> str:
+    """Formats `2025-11-21 04:40:05`, in UTC: a moment, or what `moment` made of one, for people."""
+    return (at if isinstance(at, str) else moment(at))[:19].replace("T", " ")
 
 
 def event(kind: str) -> str:

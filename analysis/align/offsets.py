@@ -15,7 +15,8 @@ from typing import Any
 
 import polars as pl
 
-from gputel.telemetry.clock import SECOND, iso
+from gputel.analysis import text
+from gputel.telemetry.clock import SECOND
 
 FEWEST = 5  # shared steps; with fewer, no straggler is named
 SLOWER = 1.05  # times the others' median step
@@ -90,8 +91,8 @@ def overlap(spans: pl.DataFrame, sampled: tuple[int, int] | None) -> dict[str, A
     shared = max(0, min(run[1], sampled[1]) - max(run[0], sampled[0]))
     length = run[1] - run[0]
     return {
-        "log": [iso(moment) for moment in run],
-        "gpu": [iso(moment) for moment in sampled],
+        "log": [text.moment(at) for at in run],
+        "gpu": [text.moment(at) for at in sampled],
         "shared_s": shared / 1e9,
         "share": shared / length if length else None,
         "offset_s": None if shared else _zone(run, sampled),

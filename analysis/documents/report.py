@@ -42,7 +42,6 @@ from gputel.analysis.report.step_shares import printed_steps
 from gputel.analysis.report.verdicts import MFU_QUESTION
 from gputel.analysis.runs.facts import distinct_gpus
 from gputel.telemetry import run_folder
-from gputel.telemetry.clock import iso
 
 if TYPE_CHECKING:
     from gputel.analysis.report import Report
@@ -125,7 +124,7 @@ def _facts(report: Report) -> FactList:
 
 def _started(description: dict[str, Any]) -> str | None:
     wall_ns = run_folder.wall_ns(description, "started")
-    return iso(wall_ns)[:19].replace("T", " ") + " UTC" if wall_ns else None
+    return f"{text.to_the_second(wall_ns)} UTC" if wall_ns else None
 
 
 def _model(facts: Facts) -> str | None:
@@ -284,7 +283,7 @@ def _events(report: Report) -> Table:
     parts = [frame.select("time", "kind", "text") for frame in frames]
     every = pl.concat(parts, how="vertical_relaxed").sort("time", nulls_last=True)
     cells = [
-        (time and f"{time:%Y-%m-%d %H:%M:%S}", text.event(kind), words)
+        (time and text.to_the_second(time), text.event(kind), words)
         for time, kind, words in every.head(MOST_EVENTS).iter_rows()
     ]
     note = f"The first {MOST_EVENTS} of {every.height:,}." if every.height > MOST_EVENTS else ""

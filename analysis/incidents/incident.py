@@ -6,15 +6,14 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from gputel.analysis.incidents.standing import Standing
 from gputel.analysis.incidents.text import stacks_text
 from gputel.analysis.incidents.verdict import HangVerdict
+from gputel.analysis.text import moment, to_the_second
 from gputel.telemetry.characters import parse_json, visible
-from gputel.telemetry.clock import iso
 from gputel.telemetry.errors import DamagedFile, reason
 from gputel.telemetry.own_files import is_foreign, read_own
 from gputel.telemetry.secrets import mask
@@ -59,13 +58,13 @@ def write(
     segment: Path, wall_ns: int, since_ns: int | None, verdict: HangVerdict, found: Sequence[Standing]
 ) -> Incident:
     """Writes an incident into the segment's folder. Raises OSError."""
-    moment = datetime.fromtimestamp(wall_ns // 1_000_000_000, timezone.utc)
-    folder = segment / FOLDER / f"{moment:%Y%m%d-%H%M%S}"
+    named = to_the_second(wall_ns).translate({ord("-"): None, ord(":"): None, ord(" "): "-"})
+    folder = segment / FOLDER / named
     folder.mkdir(parents=True, exist_ok=True)
     facts = {
         "schema": SCHEMA,
-        "time": iso(wall_ns),
-        "since": since_ns and iso(since_ns),
+        "time": moment(wall_ns),
+        "since": since_ns and moment(since_ns),
         "verdict": verdict_json(verdict),
         "processes": [process_json(each) for each in found],
     }

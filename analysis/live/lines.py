@@ -230,7 +230,7 @@ def _joined(columns: Sequence[Sequence[str]]) -> list[str]:
 def _clock(times: pl.Series) -> list[str]:
     if times.null_count() == len(times):
         return [""] * len(times)
-    return times.dt.strftime("%Y-%m-%d %H:%M:%S ").fill_null("").to_list()
+    return times.dt.strftime(f"{text.SECONDS} ").fill_null("").to_list()
 
 
 def _steps(frame: pl.DataFrame) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from gputel.analysis import text
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.runs.cross_checks import Figure, cross_checks, figure
 from gputel.analysis.runs.log_doubts import log_doubts
@@ -57,9 +58,9 @@ def _apart(subject: RunData, shared: Mapping[str, Any] | None) -> Iterator[Doubt
     )
 
 
-def from_to(edges: Sequence[object]) -> str:
-    """Begin and end to the second, without their day's zone."""
-    return " to ".join(str(edge)[:19].replace("T", " ") for edge in edges)
+def from_to(edges: Sequence[str]) -> str:
+    """Begin and end, in UTC."""
+    return " to ".join(map(text.to_the_second, edges))
 
 
 def _measured(subject: RunData, findings: Findings) -> dict[str, Figure | None]:

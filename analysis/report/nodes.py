@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from gputel.analysis import text
 from gputel.analysis.align import clocks, offsets
 from gputel.analysis.align.clocks import ClockInterval
 from gputel.analysis.report.checkup import counted
 from gputel.telemetry import run_folder
-from gputel.telemetry.clock import iso
 from gputel.telemetry.remote import sightings
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def _machine(segments: Sequence[Described]) -> dict[str, Any]:
         "host": (facts.get("host") or {}).get("name"),
         "gpus": counted(facts.get("gpus") or []) or None,
         "segments": len(segments),
-        "started": None if started is None else iso(started),
-        "ended": None if ended is None else iso(ended),
+        "started": None if started is None else text.moment(started),
+        "ended": None if ended is None else text.moment(ended),
         "exit_code": facts.get("exit_code"),
     }
 

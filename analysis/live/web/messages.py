@@ -23,7 +23,7 @@ from gputel.analysis.documents.panels import metrics
 from gputel.analysis.live.gpus import STRIPS
 from gputel.analysis.live.series import Points
 from gputel.analysis.render import style
-from gputel.analysis.text import EVENTS
+from gputel.analysis.text import EVENTS, moment
 from gputel.telemetry import secrets
 from gputel.telemetry.events import ALARM
 
@@ -288,7 +288,7 @@ def _events(events: Sequence[Mapping[str, Any]], history: Iterable[Alarm]) -> li
 def _event_part(event: Mapping[str, Any]) -> list[Any]:
     """Kind, step, time and text of an event."""
     time = event.get("time")
-    stamp = time if time is None or isinstance(time, str) else f"{time:%Y-%m-%dT%H:%M:%S}Z"
+    stamp = time if time is None or isinstance(time, str) else moment(time)
     step = event.get("step")
     text = masked(str(event.get("text") or ""))
     return [str(event.get("kind")), step if isinstance(step, int) else None, stamp, text]

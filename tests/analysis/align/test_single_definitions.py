@@ -44,7 +44,8 @@ DEFINITIONS = {
     "caution of a simulation": (r"no real GPU data", "document.py"),
     "joules": (r"coalesce\(\s*['\"]energy_counter_j", "align/join.py"),
     "file that may be overwritten": (r"was not written by gputel", "render/files.py"),
-    "strict JSON of a value, and moments in it": (r"\ndef as_json\(value|%S%\.9fZ", "document.py"),
+    "strict JSON of a value": (r"\ndef as_json\(value", "document.py"),
+    "moment as text": (r"import (\w+, )*iso\b|%S%\.9fZ|%d %H:%M:%S\"|%H:%M:%SZ", "text.py"),
 }
 
 
