@@ -1,5 +1,6 @@
 """What every test may ask for: programs that a machine may lack, and the real logs beside the checkout."""
 
+import gc
 import os
 import shutil
 import signal
@@ -41,6 +42,23 @@ def lack(reason: str) -> None:
     if os.environ.get("CI"):
         pytest.fail(f"CI must have it: {reason}")
     pytest.skip(reason)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: tests wait for processes a third of the time."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Without the garbage collector, which halves the time: all that is collected stays until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
