@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIONS = (
-    click.option("--stop-on", metavar="RULES", help="Stop it on these alarms: nan,overfit,stalled."),
+    click.option("--stop-on", metavar="RULES", help="Stop on these alarms: nan,overfit,stalled."),
     click.option(
         "--stop-after",
         type=options.hours,
         metavar="31h",
-        help="Stop it then; 'tail --hours' only says so.",
+        help="Stop the command after this time.",
     ),
     options.budget("Stop the command when this much is spent; needs --price."),
     options.price,
@@ -34,7 +34,7 @@ OPTIONS = (
         default="10m",
         show_default=True,
         metavar="10m",
-        help="To end it, with a checkpoint, before a kill.",
+        help="Time for its last checkpoint.",
     ),
     click.option("--then", metavar="COMMAND", help="Run this when the recording has ended."),
     click.option("--prometheus", metavar="[HOST]:PORT", help="Serve the run to Prometheus."),

@@ -56,7 +56,7 @@ GROUPS: Groups = {
             "Checkpoints.  [default: every 1000, keep all]",
         ),
     ),
-    "Limits, and runs to hold it against": (
+    "Limits, and runs to compare with": (
         ("hours budget", "The most time (31h, 90min), the most dollars."),
         "price",
         ("target-tok-s target-steps-h", "A rate of all GPUs: the MFU that it needs."),
@@ -112,7 +112,7 @@ GROUPS: Groups = {
 @option(
     "--loss",
     type=click.Choice(["full", "chunked"]),
-    help="All logits at once?  [default: full]",
+    help="Logits whole, or in chunks.  [default: full]",
 )
 @flag("--recompute", help="Activations are computed again in the backward pass.")
 @flag("--eager", help="Without torch.compile.")

@@ -40,7 +40,7 @@ GROUPS: Groups = {
         "simulate",
         "max-overhead",
         "follow",
-        ("pid for", "Without a command: what ends the recording."),
+        ("pid for", "Without a command: until process N ends, or this long."),
     ),
     "The run folder": ("out", "name", "tag", "continue", "no-source", "share-group", "fsync", "sync"),
     "The command": (
@@ -48,7 +48,7 @@ GROUPS: Groups = {
         "inside",
         "stop-on",
         "stop-after",
-        ("budget price", "Stop it when this is spent; dollars a GPU-hour."),
+        ("budget price", "Stop when this is spent; dollars per GPU hour."),
         "grace",
         "then",
         "prometheus",
@@ -71,8 +71,8 @@ GROUPS: Groups = {
     metavar="RATE",
     help="Samples per second.  [default: 100]",
 )
-@click.option("--gpus", help="Only these, by index or UUID.", metavar="0,2")
-@click.option("--no-host", is_flag=True, help="The GPUs alone, without the machine around them.")
+@click.option("--gpus", help="Sample only these GPUs, by index or UUID.", metavar="0,2")
+@click.option("--no-host", is_flag=True, help="Sample no CPU, memory, disks and networks.")
 @click.option(
     "--for",
     "duration",
@@ -95,7 +95,7 @@ GROUPS: Groups = {
 @click.option("--pid", type=click.IntRange(1), help="End when this process ends.", metavar="N")
 @click.option("--share-group", is_flag=True, help="Let your group read the run folder.")
 @click.option("--fsync", is_flag=True, help="Sync output and run.json to the disk.")
-@click.option("--sync", metavar="ADDRESS", help="Send it there as it grows: s3://bucket/runs/.")
+@click.option("--sync", metavar="ADDRESS", help="Send the run there as it grows: s3://bucket/runs/.")
 @click.option("--pty", is_flag=True, help="Give the command a terminal of its own.")
 @click.option(
     "--inside",
@@ -109,7 +109,7 @@ GROUPS: Groups = {
     "--max-overhead",
     type=options.share,
     metavar="SHARE",
-    help="Of a core for each GPU, at 100 Hz.  [default: 5%]",
+    help="CPU limit: share of a core per GPU.  [default: 5%]",
 )
 @guard.guard_options
 @options.options

@@ -50,7 +50,7 @@ def _words(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show at most this many rows.")
 @click.option("--sql", metavar="SELECT", help="Query in SQL; the tables are runs, settings and metrics.")
-@click.option("--no-update", is_flag=True, help="Use what is known already; look at no folder.")
+@click.option("--no-update", is_flag=True, help="Use the index as it is; scan no folder.")
 @click.option(
     "--engine",
     type=click.Choice(["local", "ray"]),
@@ -62,7 +62,11 @@ def _words(_context: click.Context, _option: click.Parameter, given: tuple[str, 
     "--columns", multiple=True, callback=_words, metavar="NAME,...", help="Show these; 'all' is every fact."
 )
 @click.option(
-    "--by", multiple=True, callback=_words, metavar="NAME,...", help="Group: mean and deviation of each."
+    "--by",
+    multiple=True,
+    callback=_words,
+    metavar="NAME,...",
+    help="Group by these: mean and deviation of each.",
 )
 @click.option("--csv", is_flag=True, help="Write the rows as CSV.")
 @click.option("--parquet", is_flag=True, help="Write the rows as Parquet.")

@@ -1,4 +1,4 @@
-"""What a command says by `gputel.log` reaches the run folder once, whoever of ours is killed."""
+"""Each line of `gputel.log` reaches the run folder once, even if one of the recorder's processes is killed."""
 
 from __future__ import annotations
 
