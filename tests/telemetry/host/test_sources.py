@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gputel.telemetry.host.columns import STORED
 from gputel.telemetry.host.source import HostSource
 from gputel.telemetry.host.sources import SOURCES, arrange, open_sources
 from tests.telemetry.host import machine
@@ -157,3 +158,10 @@ def test_tables_are_named_by_rate_and_hold_the_columns_of_all_their_sources(tmp_
         ("host", "slow"): 19,
         ("core", "slow"): 8,
     }
+
+
+def test_every_column_of_a_source_is_one_that_readers_and_the_docs_know(tmp_path: Path) -> None:
+    """Each tier has the columns of `STORED`, from which readers and the pages of the docs take them."""
+    for tier, _ in arrange(open_sources(machine.make(tmp_path))):
+        names = dict.fromkeys(column.name for column in tier.columns)
+        assert list(names) == [column.name for column in STORED[tier.table][tier.name]]
