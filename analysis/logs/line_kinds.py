@@ -29,7 +29,7 @@ CIRCUMSTANCES = frozenset(
     "dt_ms eta_min total_time_min tok_per_sec mfu lr data_time data_time_s memory memory_mb tflops total_weights "
     "memory_gib memory_pct train_time_ms epoch_time_s".split()
 )
-_SO_FAR = re.compile(r"(?:min|max|best|lowest|highest)_", re.IGNORECASE)
+_SO_FAR = re.compile(r"(?:(?:min|max|lowest|highest)_|(?:\w*_)?best_)", re.IGNORECASE)
 _PART = re.compile(
     r"(?i)^(?:cross_?entropy|smooth_?l1|nll|bce|xent)(?:_avg)?$"
 )  # of a loss, without the word

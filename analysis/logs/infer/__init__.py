@@ -19,7 +19,15 @@ from gputel.analysis.logs.infer.dialects import LOSS, OPPOSED, PARTS, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
 from gputel.analysis.logs.infer.naming import is_average
 from gputel.analysis.logs.infer.places import Named, is_place
-from gputel.analysis.logs.infer.roles import SAVES, SUMMARY, is_torn, role_beside, with_sets, without_settings
+from gputel.analysis.logs.infer.roles import (
+    SAVES,
+    SUMMARY,
+    is_torn,
+    role_beside,
+    with_classes,
+    with_sets,
+    without_settings,
+)
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
 
 MOST_LINES = 40_000
@@ -194,7 +202,7 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
             chosen += [replace(part, role=role)] if role and part.columns else []
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "epoch": 3}
     chosen.sort(key=lambda line: (-line.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[line.role]))
-    chosen = with_sets(_average_as_loss(_within_epochs(chosen[:MOST_PATTERNS])))
+    chosen = with_classes(with_sets(_average_as_loss(_within_epochs(chosen[:MOST_PATTERNS]))))
     return sorted(chosen, key=_specific)
 
 
@@ -344,4 +352,4 @@ def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequ
         rewards = line.role == "train" and not line.evidence and (is_main or _rewards_too(line, main))
         table = replace(table, is_record=rewards)
         tables.append(table.toml())
-    return "\n".join([head, *tables, *([_BEST_BELOW.toml()] if main.role == "mixed" else [])])
+    return "\n".join([head, *tables, *([_BEST_BELOW.toml()] if main.role in ("mixed", "eval") else [])])

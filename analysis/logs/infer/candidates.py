@@ -33,7 +33,9 @@ _FIGURE = re.compile(rb"(?:# )?[\w /-]+[:=]\s*(?:%b)%%?(?: \([+-]?[\d.]+\))?" % 
 _BLOCK = 40  # lines between a heading and a figure of its block
 _HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
 _BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")
-_REWARD = re.compile(r"(?i)(?:^|[\W_])(?:rewards?|ep_?rew\w*|returns?|utility|fitness)(?:$|[\W_])")
+_REWARD = re.compile(
+    r"(?i)(?:^|[\W_])(?:rewards?|ep_?rew\w*|returns?|utility|fitness|success(?:[ _]rate)?)(?:$|[\W_])"
+)
 _LEARNS = re.compile(r"(?i)\blr\b|learn")
 _EPISODE = re.compile(r"(?i)episod(?:es?|ic)|time_?steps?|\b(?:games?|cycles?|generations?)\b")
 
@@ -193,7 +195,7 @@ def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
         return replace(candidate, role="eval", named=tuple(_without_samples(candidate)))
     if evals:
         return replace(candidate, role="mixed")
-    if _evaluates(candidate, headed=headed):
+    if _evaluates(candidate, headed=headed) or _scores(candidate):
         return as_evaluation(candidate)
     return candidate
 
@@ -206,6 +208,12 @@ def _evaluates(candidate: Candidate, *, headed: bool) -> bool:
     trains = any("train" in named.source.lower() for named in candidate.metrics)
     begins = _BEGINS.match(candidate.shape.english[0]) is not None
     return not trains and (begins or not {"lr", "grad_norm"} & set(candidate.columns))
+
+
+def _scores(candidate: Candidate) -> bool:
+    """Whether it gives precision and recall and nothing of the training."""
+    measures = {cell.source.lower().split()[-1] for cell in candidate.metrics if cell.source}
+    return {"precision", "recall"} <= measures and not candidate.evidence and candidate.place is None
 
 
 def as_evaluation(candidate: Candidate) -> Candidate:

@@ -9,11 +9,11 @@ import re
 
 FOREIGN = {
     **dict.fromkeys("up upd nupdates total_train_updates gstep s steps num_batches_tracked".split(), "step"),
-    **dict.fromkeys("n_iter i".split(), "iteration"),
+    **dict.fromkeys("n_iter i iter_i".split(), "iteration"),
     **dict.fromkeys("step_no step_number".split(), "step"),
     **dict.fromkeys("iter_no iteration_no iter_number iteration_number".split(), "iteration"),
     **dict.fromkeys("e epoch_no epoch_number epoch_num epoch_idx".split(), "epoch"),
-    **dict.fromkeys("b minibatches mini_batches".split(), "batch"),
+    **dict.fromkeys("b minibatches mini_batches batch_i".split(), "batch"),
     **dict.fromkeys(
         "tot_loss loss_tot minibatch_loss mini_batch_loss rl_loss score_at_iteration".split(), "loss"
     ),
@@ -66,8 +66,10 @@ MEASURE = re.compile(
     r"|(?<![a-z])returns?(?![a-z])|lpips|fid|em$|precision|recall"
 )
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}
+SHARES = frozenset(b"split ratio fraction share proportion size".split())
 # Step times, unless they run on.
 TIMES = {"time", "took", "elapsed", "duration", "cost", "seconds", "secs"}
+LONGER = re.compile(r"(?i)(?:^|[\W_])(?:episode|game|generation|rollout)(?:$|[\W_])")  # than a step
 SPANS = {"took", "in", "left"}  # words that name a time if it has a unit
 LEFT = {"eta", "left", "remaining", "remains", "togo"}  # times until the end
 ENTIRE = {"of", "total", "max", "out of", "total steps", "max steps"}
@@ -75,7 +77,7 @@ RATES = {"throughput", "speed", "rate", "performance"}  # of tokens, where the u
 TOKEN_RATES = {"tok/s", "tok/sec", "toks/s", "tokens/s", "tokens/sec", "token/s", "tokens/second"}
 # A loss by another name, if it is the only one: `NER loss`. These names are of parts, and of regularizers.
 LOSS = re.compile(
-    r"(?i)^(?!(?:min|max|best|actor\w*|critic\w*|aux\w*|entropy|gen|generator|disc\w*|d|g|style|content|commit\w*|perceptual|z)_)"
+    r"(?i)^(?!\w*best_)(?!(?:min|max|actor\w*|critic\w*|aux\w*|entropy|gen|generator|disc\w*|d|g|style|content|commit\w*|perceptual|z)_)"
     r"(?:\w+_loss|loss_(?!scal|weight|coe|factor|avg|d$|g$|disc|gen|enc|dec|\d)[a-z]\w*)$"
 )
 # Losses of networks that play against each other: such a run has no total.

@@ -18,6 +18,7 @@ from gputel.analysis.logs.infer.dialects import (
     ENTIRE,
     FOREIGN,
     LEFT,
+    LONGER,
     LOSSES,
     MEASURE,
     OBJECTIVES,
@@ -26,6 +27,7 @@ from gputel.analysis.logs.infer.dialects import (
     PARTS,
     RATES,
     SETS,
+    SHARES,
     SPANS,
     TIMES,
     TOKEN_RATES,
@@ -172,13 +174,21 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     if slot.key is None:
         time = slot.unit in ("ms", "s", "sec", "seconds") and not _rises(column)
         return Named(slot, "dt_ms" if time else None, slot.unit, slot.unit or "")
-    if slot.key.lower() in SETS and integers(column) is not None:
-        return Named(slot, None, source=slot.key)  # `train=113 val=29` are sizes
+    if slot.key.lower() in SETS and (integers(column) is not None or _lists_sets(shape.english[slot.at])):
+        return Named(
+            slot, None, source=slot.key
+        )  # `train=113 val=29` are sizes, `train:val = 0.9:0.1` shares
     if slot.key.lower() in ENTIRE and (slot.unit or integers(column) is not None):
         return Named(replace(slot, column="total"), None, source=slot.key)
     named = _known(slot, column, words)
     is_ordinal = shape.literals[slot.at].endswith(b"#") and not is_place(named)
     return replace(named, column=None) if is_ordinal else named  # `Test net output #1`
+
+
+def _lists_sets(words: bytes) -> bool:
+    """Whether several sets stand in a row before a figure, or it is a share of one."""
+    named = re.findall(rb"[a-z]+", words.lower())
+    return sum(word.decode() in SETS for word in named) > 1 or not SHARES.isdisjoint(named)
 
 
 def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
@@ -199,6 +209,7 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
         return Named(slot, "tok_per_sec", slot.scale or None, key)
     if (
         (last_word.strip("()") in TIMES or (key.lower() in SPANS and slot.unit))
+        and not LONGER.search(key)
         and _is_span(slot, column)
         and not _rises(column)
     ):

@@ -9,15 +9,21 @@ from dataclasses import replace
 from gputel.analysis.logs.infer import settings
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.dialects import MEASURE
-from gputel.analysis.logs.infer.places import Named, is_place
+from gputel.analysis.logs.infer.places import PLACES, Named, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
+from gputel.analysis.logs.names import legal
 
 SUMMARY = re.compile(
     rb"(?i)\b(?:best|minimum|maximum|finished|summary|total training|training took|early stop|train_runtime)"
     rb"|^\W*wandb:"
 )
 
-_HELD_OUT = re.compile(rb"(?i)(?<![a-z])(?:(?P<test>test(?:ing)?)|val|valid\w*|dev)(?![a-z])")
+_HELD_OUT = re.compile(rb"(?i)(?<![a-z])(?:(?P<test>test(?:ing)?)|(?P<dev>dev)|val|valid\w*)(?![a-z])")
+_CLASS = re.compile(rb"(?P<label>[A-Za-z][\w/-]*)\s*:\s+[A-Za-z]\w*\s*[:=]\s*$")  # `LOC: precision: `
+_CHANGES = re.compile(
+    rb"(?i)\b(?:chang|adjust|reduc|decreas|lower|drop|decay)\w*[^.:=]{0,30}\b(?:lr\b|learning[ _]rate)"
+)
+_SCORE = re.compile(r"(?i)(?:^|[\W_])(?:psnr|ssim|lpips|fid|bleu\S*|rouge\S*|wer|cer|map\S*|mIoU)(?:$|[\W_])")
 SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
 _BEST = re.compile(
     rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b"
@@ -61,6 +67,22 @@ def _is_no_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool
     """A line that lacks what a record has, an example in a text, or the mean over an epoch."""
     lacks = (line.place is None and not _says_the_same(line, main)) or not line.evidence or not line.speaks
     return lacks or line.is_quoted > main.is_quoted or _is_average(line, main)
+
+
+def _changes_rate(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A line that says that the learning rate changes, between records that may not print it."""
+    rarely = 5 * line.shape.count < main.shape.count
+    return rarely and {*line.columns} - {*PLACES} == {"lr"} and _CHANGES.search(line.shape.spoken) is not None
+
+
+def _scores_apart(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A line of a measure that is computed on held-out data, beside records that give a loss."""
+    sources = [cell.source for cell in line.metrics]
+    scores = (
+        bool(sources) and all(map(_SCORE.search, sources)) and not any("train" in s.lower() for s in sources)
+    )
+    known = line.place is not None and not line.place.guessed
+    return scores and known and main.loses and 1 < line.shape.count <= main.shape.count and line.is_measured
 
 
 def _says_the_same(line: Candidate, main: Candidate) -> bool:
@@ -121,7 +143,9 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_evaluates_epoch, "eval"),
     (_opens_epoch, "epoch"),
     (_is_of_epoch, None),
+    (_changes_rate, None),
     (_is_part, "part"),
+    (_scores_apart, "eval"),
     (_is_no_record, None),
     (_evaluates_rarely, "eval"),
     (_is_record, "train"),
@@ -130,46 +154,83 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
 
 def without_settings(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> list[Candidate]:
     """The candidates but those that look like evaluations and are printed settings."""
-    return [line for line in candidates if not _is_setting(line, lines)]
+    begins = min(
+        (c.shape.first for c in candidates if c.role == "train" and c.place and c.evidence), default=0
+    )
+    return [line for line in candidates if not _is_setting(line, lines, begins)]
 
 
-def _is_setting(line: Candidate, lines: Sequence[bytes]) -> bool:
+def _is_setting(line: Candidate, lines: Sequence[bytes], begins: int) -> bool:
+    """Whether it is one; the same setting of several parts differs, all above the line where records begin."""
     if line.is_settings and not line.loses:
         return True
-    if line.role not in ("eval", "mixed") or line.changing:
+    if line.role not in ("eval", "mixed") or (line.changing and line.shape.lines[-1] > begins):
         return False
     in_blocks = (settings.in_block(lines, number) for number in line.shape.lines[:20])
     return line.is_settings or (line.place is None and all(in_blocks))
 
 
 def with_sets(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Names the measures of a test set apart, where validations as frequent as its lines give the same ones.
+    """Names the measures of a second set apart, where evaluations of the first as frequent give the same ones.
 
     A test at the end of a run is the last evaluation.
     """
     sets = {line: _held_out(line) for line in chosen if line.role == "eval"}
-    validated = [line for line, held_out in sets.items() if held_out == "val"]
+    first = next((held_out for held_out in ("val", "dev") if held_out in sets.values()), None)
+    validated = [line for line, held_out in sets.items() if held_out and held_out == first]
     named = []
     for line in chosen:
         beside = [other for other in validated if 1 < line.shape.count >= other.shape.count / 2]
         columns = {column for other in beside for column in other.columns}
-        tested = sets.get(line) == "test" and columns
-        cells = tuple(_tested(cell, columns) for cell in line.named) if tested else line.named
+        held_out = sets.get(line) or first
+        cells = line.named if held_out == first else tuple(_of_set(c, columns, held_out) for c in line.named)
         named.append(replace(line, named=cells))
     return named
 
 
-def _tested(cell: Named, validated: set[str]) -> Named:
-    if cell.column is None or is_place(cell) or cell.column not in validated or "test" in cell.column.lower():
+def _of_set(cell: Named, validated: set[str], held_out: str | None) -> Named:
+    column = cell.column or ""
+    if column not in validated or is_place(cell) or f"{held_out}" in column.lower():
         return cell
-    return replace(cell, column=f"test_{cell.column.removeprefix('val_')}")
+    return replace(cell, column=f"{held_out}_{column.removeprefix('val_')}")
+
+
+def with_classes(chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Names the figures of each class apart, `PER_precision`, in rows right below those of all classes."""
+    evals = [line for line in chosen if line.role == "eval" and line.place is None]
+    classes = {line: whole for line in evals for whole in evals if _is_class_of(line, whole, evals)}
+    return [_of_class(line, classes[line]) if line in classes else line for line in chosen]
+
+
+def _is_class_of(line: Candidate, whole: Candidate, evals: Sequence[Candidate]) -> bool:
+    """Whether it gives some of the same figures as another line, and always stands below it, or below its like."""
+    if line is whole or not _CLASS.search(line.shape.words[0]) or _CLASS.search(whole.shape.words[0]):
+        return False
+    columns = set(line.columns)
+    if len(columns) < 2 or not columns < {*whole.columns}:
+        return False
+    above = {number for other in evals if columns <= {*other.columns} for number in other.shape.lines}
+    return line.shape.first > whole.shape.first and all(
+        {number - 1, number - 2} & above  # a blank line may stand between them
+        for number in line.shape.lines
+    )
+
+
+def _of_class(line: Candidate, whole: Candidate) -> Candidate:
+    label = _CLASS.search(line.shape.words[0])
+    name = label["label"].decode(errors="replace") if label else ""
+    columns = set(whole.columns)
+    named = (
+        replace(c, column=legal(f"{name}_{c.column}") if c.column in columns else None) for c in line.named
+    )
+    return replace(line, named=tuple(named))
 
 
 def _held_out(line: Candidate) -> str | None:
-    """The set that the line names before its first figure: `val` or `test`."""
+    """The set that the line names before its first figure: `val`, `dev` or `test`."""
     first = next((cell.at for cell in line.named if cell.column and not is_place(cell)), 0)
     named = _HELD_OUT.search(b" ".join(line.shape.english[: first + 1]))
-    return None if named is None else "test" if named["test"] else "val"
+    return None if named is None else named.lastgroup or "val"
 
 
 def _sums_up(line: Candidate) -> bool:

@@ -23,7 +23,7 @@ _OPENS = lazy_regex(
 )
 _BRACKETS = lazy_regex(rb"[({]|[)}]")
 _PAIR = lazy_regex(
-    rb"[\s|*>-]*(?:--)?['\"]?(?P<key>[A-Za-z_][\w./-]*)['\"]?\s*(?:=>|->|[:=|]|\s{2,}|\.{3,}\s)\s*(?P<value>.*)"
+    rb"[\s|*>-]*(?:--)?['\"]?(?P<key>[A-Za-z_][\w./-]*)['\"]?\s*(?:=>|->|[:=|\t]|\s{2,}|\.{3,}\s)\s*(?P<value>.*)"
 )
 _LONGEST = 60  # lines of a block to either side
 _SHORTEST = 3

@@ -100,7 +100,7 @@ LONGEST = 4000
 
 _UNIT = (
     rb"(?:ms|us|\xc2\xb5s|ns|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|%%|[KkMGTB]i?[Bb]|[KkMGBT]"
-    rb"|[A-Za-z]{1,10}/(?:sec(?:ond)?|s|it(?:er)?|step|batch|gpu/s|s/gpu|GPU)|/(?:s|sec|it)|[TPG]FLOP/?S|[TPG]?FLOPs?(?:/s)?|W|J|z)"
+    rb"|[A-Za-z]{1,10}/(?:sec(?:ond)?|s|it(?:er)?|step|batch|gpu/s|s/gpu|GPU)|/(?:s|sec|it)|[TPG]FLOP/?S|[TPG]?FLOPs?(?:/s)?|dB|W|J|z)"
 ) % ()
 UNIT = re.compile(rb" ?(?P<unit>%b)(?![\w/?]|\.\d|\s*=|:\S)" % _UNIT)
 SUFFIX = re.compile(rb"(?P<suffix>[kKMBGT])(?= ?[A-Za-z]{1,10}/s)")  # 81.2k tok/s

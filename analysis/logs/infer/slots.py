@@ -31,6 +31,9 @@ _BETWEEN_COMMAS = lazy_regex(r"\s*,\s*(?P<key>[A-Za-z_][\w/.-]*),\s*")
 _BARE_VERBS = {"is", "was", "are", "equals"}
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
 SAMPLES = lazy_regex(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
+_NAMED_APART = lazy_regex(r"\)?\s*(?:[:=]|is|was)\s*")
+_BEHIND_NAME = lazy_regex(r"\)?\s*(?:[:=]|is|was)?\s*")
+_JOINED = lazy_regex(rb"[A-Za-z]\w*-$")
 _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
 _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
@@ -86,7 +89,26 @@ def find_slots(shape: LineShape) -> list[Slot]:
             slot = _by_unit_or_right(slot, behind, at + 1 < shape.slots)
         row.append(slot)
         left = behind
-    return _neighbors(row, shape)
+    return _neighbors(_named_by_numbers(row, shape), shape)
+
+
+def _named_by_numbers(row: list[Slot], shape: LineShape) -> list[Slot]:
+    """Takes a number that a hyphen joins to a word for a part of the name: `BLEU-4 31.8`, `*Dec01-2035*`.
+
+    A place may be written so, `Epoch-3`; it names the next value only where that stands right behind it.
+    """
+    named = list(row)
+    for at, slot in enumerate(row):
+        if not slot.key or not _JOINED.search(shape.words[at]) or _A_STEP.search(slot.key):
+            continue
+        numbers = set(shape.column(at))
+        if len(numbers) > 1 or not next(iter(numbers)).isdigit():
+            continue
+        key = f"{slot.key}-{next(iter(numbers)).decode()}"
+        named[at] = replace(slot, key=None, column="ordinal")
+        if at + 1 < len(row) and row[at + 1].key is None and _BEHIND_NAME.fullmatch(_words(shape, at + 1)):
+            named[at + 1] = replace(row[at + 1], key=key)
+    return named
 
 
 def _names_one_of_several(right: bytes, literals: Sequence[bytes]) -> bool:
@@ -250,6 +272,7 @@ def _is_counter_first(slot: Slot, shape: LineShape) -> bool:
 LONGEST_NAME = 80
 _SET = r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)"
 _MARKER = lazy_regex(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
+_SET_FIRST = lazy_regex(rf"(?i)(?P<set>{_SET})[ _](?=\w)")
 _OWN = lazy_regex(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
 _PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|round|(?:mini-?)?batch|update)(?:e?s)?"
 _PLACES = lazy_regex(rf"(?i){_PLACE}")
@@ -257,7 +280,8 @@ _MEASURED_AT = lazy_regex(
     rf"(?i)(?P<what>[a-z][^|,;:=]*?)(?: *\([^()]*\))? +(?:at|after|for|in|@) +(?:the )?(?P<place>{_PLACE})\W*$"
 )
 _LOGGER = lazy_regex(r"\s-\s|\]\s")  # between a logger's name and its message
-_NAMED_APART = lazy_regex(r"\)?\s*(?:[:=]|is|was)\s*")
+_COUNTED_APART = lazy_regex(rf"(?i)\s*(?P<place>{_PLACE})\s*(?:[:=]|is|was)\s*")
+_AFTER = lazy_regex(r"(?i)(?:\bthe )?(?P<what>[a-z][^|,;:=]*?) +(?:at|after) *$")
 
 
 def find(row: list[Slot], shape: LineShape) -> list[Slot]:
@@ -270,6 +294,11 @@ def find(row: list[Slot], shape: LineShape) -> list[Slot]:
 def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
     named = list(row)
     for at, (place, value) in enumerate(pairwise(row)):
+        counted = _COUNTED_APART.fullmatch(_words(shape, value.at))
+        lead = _AFTER.search(_words(shape, place.at)) if counted else None
+        if counted and lead:  # `the loss after 3 epochs is 2.5`
+            named[at], named[at + 1] = replace(place, key=counted["place"]), replace(value, key=lead["what"])
+            continue
         if value.key is not None or not _NAMED_APART.fullmatch(_words(shape, value.at)):
             continue
         if _words(shape, place.at).rstrip().endswith("@") and place.key and value.at == place.at + 1:
@@ -287,7 +316,7 @@ def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
 
 def _of_sets(row: list[Slot], shape: LineShape) -> list[Slot]:
     """Puts the set before the name (`val loss`), in lines that are about several sets."""
-    sets = [_set(_words(shape, slot.at)) for slot in row]
+    sets = [_set(_words(shape, slot.at)) or _begun_by(slot, row) for slot in row]
     if not any(sets[1:]):
         return row
     named: list[Slot] = []
@@ -306,6 +335,15 @@ def _set(words: str) -> str | None:
     """The last set that is announced between two values and is not the name of the second."""
     markers = [marker for marker in _MARKER.finditer(words) if re.search("[A-Za-z]", words[marker.end() :])]
     return markers[-1]["set"] if markers else None
+
+
+def _begun_by(slot: Slot, row: Sequence[Slot]) -> str | None:
+    """The set of `Val Loss: 2.1 | Acc: 0.4` behind `Train Loss: 2.0 | Acc: 0.5`: the names below it recur."""
+    named = _SET_FIRST.match(slot.key or "")
+    keys = [other.key for other in row[: slot.at] if other.key]
+    behind = [other.key for other in row[slot.at + 1 :] if other.key]
+    recurs = any(key in keys and MEASURE.search(key) for key in behind)
+    return named["set"] if named and recurs and slot.key not in keys else None
 
 
 def _words(shape: LineShape, at: int) -> str:

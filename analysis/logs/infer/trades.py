@@ -35,7 +35,7 @@ _URL = lazy_regex(rb'"(?:GET|POST|PUT|HEAD|DELETE) |https?://\S*[?&][\w-]+=|\sHT
 _UNIT_BEHIND = lazy_regex(rb" ?(?:dBm?|[kM]?W|kWh|%|USD|EUR|kg|g|ml|l|mm|km|V|mA|Hz|\xc2\xb0C)(?![\w/])")
 _MONEY_BEFORE = lazy_regex(rb"(?:\$|\xe2\x82\xac|\xc2\xa3)$")
 _TRAINS = lazy_regex(
-    r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss|val[ _]?loss|loss)$"
+    r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss|val[ _]?loss|loss|(?:\w+ )?psnr)$"
 )
 _SET_LOSS = lazy_regex(
     r"(?i)^(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?)[ _]loss$"
