@@ -1,8 +1,11 @@
-"""What each optimizer step of torch waited for: hooks add up, and append one record a step to a file in memory.
+"""What each optimizer step of torch waited for: hooks note moments, and a record a step goes to a file in memory.
 
 A step ends with the last optimizer step before the next backward or fetch of data: so accumulated gradients and
 several optimizers are one step. Fetches while gradients are off, or of an iterator that ends without a backward,
 are those of an evaluation, and belong to no step. A failure is written down; it ends the records, and nothing else.
+
+A hook runs with cold caches, where each line of code costs: it only notes the moment. Once a second the moments
+are added up, in one warm loop.
 
 Before Python 3.11 a wrapper would show in the training's tracebacks: there only the optimizers are seen, and a step
 begins when its first optimizer comes again.
@@ -20,8 +23,8 @@ import struct
 import sys
 import threading
 from _thread import get_ident
-from time import CLOCK_BOOTTIME, clock_gettime_ns, perf_counter_ns, time_ns
-from typing import TYPE_CHECKING, Any, Callable
+from time import CLOCK_BOOTTIME, clock_gettime_ns, time_ns
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -35,37 +38,123 @@ MOST_WAITING = 64 << 20  # bytes that nothing has taken out of memory
 HIDES_FRAMES = sys.version_info >= (3, 11)
 NOT_ANY = 0  # the number of no thread
 NO_FETCHES = 0, 0
-TOGETHER_NS = 200_000_000  # records of shorter steps are written together
+TOGETHER_NS = 1_000_000_000  # records of shorter steps are written together
+
+# A moment is three numbers: one of these, when, and what: nanoseconds of garbage collection until then of the first
+# three, otherwise whose it is.
+FETCH, BACKWARD, ROUND, FETCHED, EVALUATED, EXHAUSTED, DONE, OPTIMIZER, WITH_CLOSURE, STEPPED = range(10)
+
+
+class StepSums:
+    """Makes records of moments; a step that has not ended stays in it."""
+
+    def __init__(self, wall_at_boot: int) -> None:
+        self._wall_at_boot = wall_at_boot
+        self._border: int | None = None
+        self._ended: int | None = None  # the last optimizer step
+        self._stepping: tuple[int, int] | None = None  # which optimizer, since when
+        self._fetches_open = 0
+        self._fetch_began = self._backward_began = self._collected_before = 0
+        self._unclaimed: dict[int, tuple[int, int]] = {}  # by iterator: its fetches since a backward
+        self._clear()
+
+    def _clear(self) -> None:
+        self._fetch_ns = self._backward_ns = self._optimizer_ns = 0
+        self._fetches = self._backwards = self._optimizers = 0
+        self._flags = WAITS if HIDES_FRAMES else 0
+
+    def records(self, moments: Sequence[int]) -> list[bytes]:
+        """Return one of each step that has ended: it has when the next one begins."""
+        found = []
+        numbers = iter(moments)
+        for kind, now, what in zip(numbers, numbers, numbers):  # noqa: B905, for Python 3.8
+            if kind <= ROUND and self._ended is not None:
+                found.append(self._record(self._ended, what))
+            if kind >= OPTIMIZER:
+                self._take_optimizer(kind, now, what)
+            elif kind in (BACKWARD, DONE):
+                self._take_backward(kind, now)
+            elif kind != ROUND:
+                self._take_fetch(kind, now, what)
+        return found
+
+    def last(self, collected: int) -> list[bytes]:
+        """Return the record of a step after which none begins."""
+        return [] if self._ended is None else [self._record(self._ended, collected)]
+
+    def _take_fetch(self, kind: int, now: int, iterator: int) -> None:
+        if kind == FETCH:
+            self._fetches_open += 1
+            if self._fetches_open == 1:
+                self._fetch_began, self._stepping = now, None
+            return
+        self._fetches_open -= 1
+        if self._fetches_open > 0:  # of an iterator that reads another
+            return
+        if kind == FETCHED:
+            before, count = self._unclaimed.get(iterator, NO_FETCHES)
+            self._unclaimed[iterator] = before + now - self._fetch_began, count + 1
+        elif kind == EVALUATED or self._unclaimed.pop(iterator, None):  # what was not trained on
+            self._flags |= EVALUATES
+
+    def _take_backward(self, kind: int, now: int) -> None:
+        if kind == DONE:
+            self._backward_ns += now - self._backward_began
+            self._backwards += 1
+            return
+        self._backward_began, self._fetches_open = now, 0
+        for took, count in self._unclaimed.values():
+            self._fetch_ns += took
+            self._fetches += count
+        self._unclaimed.clear()
+
+    def _take_optimizer(self, kind: int, now: int, optimizer: int) -> None:
+        if kind == STEPPED:
+            if self._stepping is not None and self._stepping[0] == optimizer:
+                self._optimizer_ns += now - self._stepping[1]
+                self._optimizers += 1
+                self._stepping, self._ended = None, now
+        elif self._stepping is None or self._stepping[0] == optimizer:  # else it steps within another
+            self._stepping = optimizer, now
+            if kind == WITH_CLOSURE:
+                self._flags |= CLOSURE
+
+    def _record(self, ended: int, collected: int) -> bytes:
+        record = RECORD.pack(
+            self._wall_at_boot + ended,
+            -1 if self._border is None else ended - self._border,
+            self._fetch_ns,
+            self._backward_ns,
+            self._optimizer_ns,
+            collected - self._collected_before,
+            self._fetches,
+            self._backwards,
+            min(self._optimizers, 65535),
+            self._flags,
+            0,
+        )
+        self._border, self._ended, self._collected_before = ended, None, collected
+        self._clear()
+        return record
 
 
 class StepRecorder:
-    """Adds up what the hooks see; writes it when a step has ended, at most five times a second."""
+    """Notes what the hooks see; writes records when a step has ended, at most once a second."""
 
     def __init__(self, folder: str, place: Callable[[], dict[str, int | None]]) -> None:
         self._folder, self._place = folder, place
         self._file, self._identity = -1, (0, 0)
         self._wall_at_boot = wall_at_boot(folder)
-        self._compiles: Callable[[], bool] = bool
-        self._has_gradients: Callable[[], bool] = bool
+        self._moments: list[int] = []
         self._forget(threading.main_thread().ident or NOT_ANY)
 
     def _forget(self, thread: int) -> None:
         self._thread = thread
-        self._trained = self._fetching = self._in_backward = False
-        self._border: int | None = None
-        self._ended: tuple[int, int] | None = None  # of the last optimizer step: steady and wall clock
-        self._stepping: tuple[int, int] | None = None  # which optimizer, since when
+        self._trained = self._in_backward = False
         self._first: int | None = None
-        self._collecting = 0
-        self._waiting: list[bytes] = []
-        self._written = 0
-        self._unclaimed: dict[int, tuple[int, int]] = {}  # by iterator: its fetches since a backward
-        self._clear()
-
-    def _clear(self) -> None:
-        self._fetch_ns = self._backward_ns = self._optimizer_ns = self._gc_ns = 0
-        self._fetches = self._backwards = self._optimizers = 0
-        self._flags = WAITS if HIDES_FRAMES else 0
+        self._collecting = self._collected = self._due = 0
+        self._moments.clear()
+        self._sums = StepSums(self._wall_at_boot)
 
     def hook(self, torch: ModuleType) -> None:
         """Bring the hooks in. Raises LookupError or AttributeError, before any, where this torch lacks a name."""
@@ -73,13 +162,15 @@ class StepRecorder:
         before = optimizer.register_optimizer_step_pre_hook
         after = optimizer.register_optimizer_step_post_hook
         iterator, backward = loading._BaseDataLoaderIter, torch.autograd._engine_run_backward
-        self._compiles, self._has_gradients = torch.compiler.is_compiling, torch.is_grad_enabled
+        compiles, has_gradients = torch.compiler.is_dynamo_compiling, torch.is_grad_enabled
         if HIDES_FRAMES:
-            iterator.__next__ = in_place_of(iterator.__next__, self._fetch_hook(iterator.__next__))
-            hook = in_place_of(backward, self._backward_hook(backward))
-            torch.autograd._engine_run_backward = hook
-        before(self._begin_optimizer)
-        after(self._end_optimizer)
+            fetch = self._fetch_hook(iterator.__next__, has_gradients)
+            iterator.__next__ = in_place_of(iterator.__next__, fetch)
+            torch.autograd._engine_run_backward = in_place_of(backward, self._backward_hook(backward))
+        else:
+            before(self._round_hook(compiles))
+        before(self._begin_hook(compiles))
+        after(self._end_hook(compiles))
         gc.callbacks.append(self._collect)
         os.register_at_fork(after_in_child=self._begin_in_child)
         atexit.register(self._end)
@@ -92,50 +183,41 @@ class StepRecorder:
         self._file = -1
         self._forget(get_ident())
 
-    def _fetch_hook(self, fetch: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def _fetch_hook(
+        self, fetch: Callable[[Any], Any], has_gradients: Callable[[], bool]
+    ) -> Callable[[Any], Any]:
+        note = self._moments.extend
+
         def __next__(iterator: Any) -> Any:  # noqa: N807
-            if self._fetching or get_ident() != self._thread:
+            if get_ident() != self._thread:
                 return fetch(iterator)
-            if self._ended is not None:
-                self._end_step()
-            self._fetching, self._stepping = True, None
-            began = perf_counter_ns()
+            began = now()
+            note((FETCH, began, self._collected))
+            if began > self._due:
+                self._add_up(began)
             try:
                 batch = fetch(iterator)
             except BaseException as error:
-                self._end_iterator(iterator)
+                note((EXHAUSTED, now(), id(iterator)))
                 if error.__traceback__ is not None:
                     error.__traceback__ = error.__traceback__.tb_next  # without this frame
                 raise
-            took = perf_counter_ns() - began
-            self._fetching = False
-            if self._has_gradients():
-                before, count = self._unclaimed.get(id(iterator), NO_FETCHES)
-                self._unclaimed[id(iterator)] = before + took, count + 1
-            else:
-                self._flags |= EVALUATES
+            note((FETCHED if has_gradients() else EVALUATED, now(), id(iterator)))
             return batch
 
         return __next__
 
-    def _end_iterator(self, iterator: object) -> None:
-        """What came from it since the last backward was not trained on."""
-        self._fetching = False
-        if self._unclaimed.pop(id(iterator), None):
-            self._flags |= EVALUATES
-
     def _backward_hook(self, backward: Callable[..., Any]) -> Callable[..., Any]:
+        note = self._moments.extend
+
         def _engine_run_backward(*args: Any, **options: Any) -> Any:
-            if self._in_backward or self._is_beside():
+            if self._in_backward or (get_ident() != self._thread and not self._is_first()):
                 return backward(*args, **options)
-            if self._ended is not None:
-                self._end_step()
-            self._in_backward = True
-            for took, count in self._unclaimed.values():
-                self._fetch_ns += took
-                self._fetches += count
-            self._unclaimed.clear()
-            began = perf_counter_ns()
+            self._in_backward = self._trained = True
+            began = now()
+            note((BACKWARD, began, self._collected))
+            if began > self._due:
+                self._add_up(began)
             try:
                 return backward(*args, **options)
             except BaseException as error:
@@ -144,91 +226,96 @@ class StepRecorder:
                 raise
             finally:
                 self._in_backward = False
-                self._backward_ns += perf_counter_ns() - began
-                self._backwards += 1
+                note((DONE, now(), 0))
 
         return _engine_run_backward
 
-    def _is_beside(self) -> bool:
-        """Whether this thread is not the one that trains: that of the first backward, until then the main one."""
-        if not self._trained:
-            self._trained, self._thread = True, get_ident()
-        return get_ident() != self._thread
+    def _is_first(self) -> bool:
+        """Whether this is the first backward: its thread is the one that trains; until then it is the main one."""
+        if self._trained:
+            return False
+        self._thread = get_ident()
+        return True
 
-    def _begin_optimizer(self, optimizer: object, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-        if self._compiles() or not (get_ident() == self._thread or self._in_backward):
-            return
-        if self._stepping is not None and self._stepping[0] != id(optimizer):
-            return  # one that steps within another
-        if not HIDES_FRAMES and self._first in (None, id(optimizer)):
-            self._end_step()
-            self._first = id(optimizer)
-        if (args and callable(args[-1])) or options.get("closure") is not None:
-            self._flags |= CLOSURE
-        self._stepping = id(optimizer), perf_counter_ns()
+    def _begin_hook(self, compiles: Callable[[], bool]) -> Callable[..., None]:
+        note = self._moments.extend
 
-    def _end_optimizer(self, optimizer: object, _args: object, _options: object) -> None:
-        if self._compiles() or self._stepping is None or self._stepping[0] != id(optimizer):
-            return
-        now = perf_counter_ns()
-        self._optimizer_ns += now - self._stepping[1]
-        self._optimizers += 1
-        self._stepping, self._ended = None, (now, self._wall())
+        def begin(optimizer: object, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+            if compiles() or not (get_ident() == self._thread or self._in_backward):
+                return
+            has_closure = (args and callable(args[-1])) or options.get("closure") is not None
+            note((WITH_CLOSURE if has_closure else OPTIMIZER, now(), id(optimizer)))
+
+        return begin
+
+    def _end_hook(self, compiles: Callable[[], bool]) -> Callable[..., None]:
+        note = self._moments.extend
+
+        def end(optimizer: object, _args: object, _options: object) -> None:
+            if compiles() or not (get_ident() == self._thread or self._in_backward):
+                return
+            note((STEPPED, now(), id(optimizer)))
+
+        return end
+
+    def _round_hook(self, compiles: Callable[[], bool]) -> Callable[..., None]:
+        """Return the hook that sees steps begin where nothing else does."""
+
+        def begin(optimizer: object, _args: object, _options: object) -> None:
+            if compiles() or get_ident() != self._thread or self._first not in (None, id(optimizer)):
+                return
+            self._first, began = id(optimizer), now()
+            self._moments.extend((ROUND, began, self._collected))
+            if began > self._due:
+                self._add_up(began)
+
+        return begin
 
     def _collect(self, phase: str, facts: dict[str, int]) -> None:
         """Time collections; those of the youngest objects are too short and too many."""
         if not facts["generation"]:
             return
         if phase == "start":
-            self._collecting = perf_counter_ns()
+            self._collecting = now()
         elif self._collecting:
-            self._gc_ns += perf_counter_ns() - self._collecting
+            self._collected += now() - self._collecting
             self._collecting = 0
 
-    def _end_step(self) -> None:
-        """Write the record of a step, once its last optimizer step is known to be its last."""
-        if self._ended is None:
-            return
-        (now, wall), self._ended = self._ended, None
-        record = RECORD.pack(
-            wall,
-            -1 if self._border is None else now - self._border,
-            self._fetch_ns,
-            self._backward_ns,
-            self._optimizer_ns,
-            self._gc_ns,
-            self._fetches,
-            self._backwards,
-            min(self._optimizers, 65535),
-            self._flags,
-            0,
-        )
-        self._border = now
-        self._clear()
-        self._waiting.append(record)
-        if now - self._written >= TOGETHER_NS:
-            self._written = now
-            self._write()
+    def _add_up(self, moment: int) -> None:
+        """Write the records of all steps that have ended; of the first one at once."""
+        moments = self._moments[:]
+        del self._moments[: len(moments)]
+        try:
+            records = self._sums.records(moments)
+            if records or self._due:
+                self._due = moment + TOGETHER_NS
+            self._write(records)
+        except Exception as error:
+            self._stop(error)
 
     def _end(self) -> None:
-        self._end_step()
-        self._write()
+        if self._thread != NOT_ANY:
+            self._add_up(now())
+            self._write(self._sums.last(self._collected))
 
-    def _write(self) -> None:
+    def _write(self, records: list[bytes]) -> None:
         """Append in one write; after a short one this process writes no more, so that it is the last."""
-        records, self._waiting = b"".join(self._waiting), []
-        if not (records and self._thread):
+        content = b"".join(records)
+        if not (content and self._thread):
             return
         try:
             if self._file < 0:
                 self._open()
             elif not self._is_ours():
                 raise OSError("the program has closed the file")
-            if os.write(self._file, records) < len(records):
+            if os.write(self._file, content) < len(content):
                 raise OSError("no space left in memory")
         except Exception as error:
-            self._thread, self._trained = NOT_ANY, True
-            note(self._folder, error)
+            self._stop(error)
+
+    def _stop(self, error: Exception) -> None:
+        self._thread, self._trained = NOT_ANY, True
+        note(self._folder, error)
 
     def _open(self) -> None:
         path = os.path.join(self._folder, "%d-%d.steps" % (os.getpid(), start_ticks()))
@@ -240,12 +327,8 @@ class StepRecorder:
         status = os.fstat(file)
         self._file, self._identity = file, (status.st_dev, status.st_ino)
         place = [-1 if number is None else number for number in map(self._place().get, ("rank", "world"))]
-        if os.write(file, HEADER.pack(MAGIC, self._wall(), *place)) < HEADER.size:
+        if os.write(file, HEADER.pack(MAGIC, self._wall_at_boot + now(), *place)) < HEADER.size:
             raise OSError("no space left in memory")
-
-    def _wall(self) -> int:
-        """The wall clock as the recorder has it, which stays as it was when the machine's is set."""
-        return self._wall_at_boot + clock_gettime_ns(CLOCK_BOOTTIME)
 
     def _is_ours(self) -> bool:
         """Whether it still is our file: a program may close all, and open another under the number."""
@@ -253,6 +336,10 @@ class StepRecorder:
         if status.st_blocks * 512 > MOST_WAITING:
             raise OSError("nothing takes the records out of memory")
         return (status.st_dev, status.st_ino) == self._identity
+
+
+now = functools.partial(clock_gettime_ns, CLOCK_BOOTTIME)
+"""A steady clock, by which the recorder tells the wall clock, too: it stays as it was when the machine's is set."""
 
 
 def in_place_of(function: Callable[..., Any], hook: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ class no_grad:
     def __exit__(self, *_):
         _gradients[0] = True
 """,
-    "compiler.py": "def is_compiling():\n    return False\n",
+    "compiler.py": "def is_dynamo_compiling():\n    return False\n",
     "autograd.py": """
 def _engine_run_backward(work):
     return work()

@@ -282,7 +282,7 @@ def test_folder_that_goes_is_silence(this_python: Path, meeting: Path, stub: Pat
 
 
 def test_killed_training_leaves_what_was_written(this_python: Path, meeting: Path, stub: Path) -> None:
-    """The first step at once, later ones five times a second."""
+    """The first step at once, later ones once a second."""
     script = "import os, signal\ntrain()\nos.kill(os.getpid(), signal.SIGKILL)"
     run(this_python, BEGIN + script, environment(meeting, stub, level="steps"), cwd=stub.parent)
     assert len(steps(meeting)) >= 1
