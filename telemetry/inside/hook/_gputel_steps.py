@@ -40,21 +40,19 @@ NOT_ANY = 0  # the number of no thread
 NO_FETCHES = 0, 0
 TOGETHER_NS = 1_000_000_000  # records of shorter steps are written together
 
-# A moment is three numbers: one of these, when, and what: nanoseconds of garbage collection until then of the first
-# three, otherwise whose it is.
-FETCH, BACKWARD, ROUND, FETCHED, EVALUATED, EXHAUSTED, DONE, OPTIMIZER, WITH_CLOSURE, STEPPED = range(10)
+# What the hooks note is four numbers: one of these, when it began and ended, and what. That is the iterator of the
+# first three, and nanoseconds of garbage collection until then of the last two.
+FETCHED, EVALUATED, EXHAUSTED, BACKWARD, ROUND, OPTIMIZER, WITH_CLOSURE = range(7)
 
 
 class StepSums:
-    """Makes records of moments; a step that has not ended stays in it."""
+    """Makes records of notes; a step that has not ended stays in it."""
 
     def __init__(self, wall_at_boot: int) -> None:
         self._wall_at_boot = wall_at_boot
         self._border: int | None = None
         self._ended: int | None = None  # the last optimizer step
-        self._stepping: tuple[int, int] | None = None  # which optimizer, since when
-        self._fetches_open = 0
-        self._fetch_began = self._backward_began = self._collected_before = 0
+        self._collected = self._collected_before = 0
         self._unclaimed: dict[int, tuple[int, int]] = {}  # by iterator: its fetches since a backward
         self._clear()
 
@@ -63,79 +61,60 @@ class StepSums:
         self._fetches = self._backwards = self._optimizers = 0
         self._flags = WAITS if HIDES_FRAMES else 0
 
-    def records(self, moments: Sequence[int]) -> list[bytes]:
+    def records(self, notes: Sequence[int]) -> list[bytes]:
         """Return one of each step that has ended: it has when the next one begins."""
         found = []
-        numbers = iter(moments)
-        for kind, now, what in zip(numbers, numbers, numbers):  # noqa: B905, for Python 3.8
-            if kind <= ROUND and self._ended is not None:
-                found.append(self._record(self._ended, what))
-            if kind >= OPTIMIZER:
-                self._take_optimizer(kind, now, what)
-            elif kind in (BACKWARD, DONE):
-                self._take_backward(kind, now)
+        numbers = iter(notes)
+        for kind, began, ended, what in zip(numbers, numbers, numbers, numbers):  # noqa: B905, for Python 3.8
+            if kind <= ROUND and self._ended is not None and self._ended <= began:
+                found += self.last()
+            if kind == BACKWARD:
+                self._take_backward(ended - began)
+            elif kind < BACKWARD:
+                self._take_fetch(kind, ended - began, what)
             elif kind != ROUND:
-                self._take_fetch(kind, now, what)
+                self._optimizer_ns += ended - began
+                self._optimizers += 1
+                self._ended, self._collected = ended, what
+                if kind == WITH_CLOSURE:
+                    self._flags |= CLOSURE
         return found
 
-    def last(self, collected: int) -> list[bytes]:
-        """Return the record of a step after which none begins."""
-        return [] if self._ended is None else [self._record(self._ended, collected)]
-
-    def _take_fetch(self, kind: int, now: int, iterator: int) -> None:
-        if kind == FETCH:
-            self._fetches_open += 1
-            if self._fetches_open == 1:
-                self._fetch_began, self._stepping = now, None
-            return
-        self._fetches_open -= 1
-        if self._fetches_open > 0:  # of an iterator that reads another
-            return
+    def _take_fetch(self, kind: int, took: int, iterator: int) -> None:
         if kind == FETCHED:
             before, count = self._unclaimed.get(iterator, NO_FETCHES)
-            self._unclaimed[iterator] = before + now - self._fetch_began, count + 1
+            self._unclaimed[iterator] = before + took, count + 1
         elif kind == EVALUATED or self._unclaimed.pop(iterator, None):  # what was not trained on
             self._flags |= EVALUATES
 
-    def _take_backward(self, kind: int, now: int) -> None:
-        if kind == DONE:
-            self._backward_ns += now - self._backward_began
-            self._backwards += 1
-            return
-        self._backward_began, self._fetches_open = now, 0
-        for took, count in self._unclaimed.values():
-            self._fetch_ns += took
+    def _take_backward(self, took: int) -> None:
+        self._backward_ns += took
+        self._backwards += 1
+        for waited, count in self._unclaimed.values():
+            self._fetch_ns += waited
             self._fetches += count
         self._unclaimed.clear()
 
-    def _take_optimizer(self, kind: int, now: int, optimizer: int) -> None:
-        if kind == STEPPED:
-            if self._stepping is not None and self._stepping[0] == optimizer:
-                self._optimizer_ns += now - self._stepping[1]
-                self._optimizers += 1
-                self._stepping, self._ended = None, now
-        elif self._stepping is None or self._stepping[0] == optimizer:  # else it steps within another
-            self._stepping = optimizer, now
-            if kind == WITH_CLOSURE:
-                self._flags |= CLOSURE
-
-    def _record(self, ended: int, collected: int) -> bytes:
+    def last(self) -> list[bytes]:
+        """Return the record of the step whose optimizers have ended, if they have."""
+        if self._ended is None:
+            return []
         record = RECORD.pack(
-            self._wall_at_boot + ended,
-            -1 if self._border is None else ended - self._border,
+            self._wall_at_boot + self._ended,
+            -1 if self._border is None else self._ended - self._border,
             self._fetch_ns,
             self._backward_ns,
             self._optimizer_ns,
-            collected - self._collected_before,
+            self._collected - self._collected_before,
             self._fetches,
             self._backwards,
             min(self._optimizers, 65535),
             self._flags,
             0,
         )
-        self._border, self._ended, self._collected_before = ended, None, collected
+        self._border, self._ended, self._collected_before = self._ended, None, self._collected
         self._clear()
-        return record
+        return [record]
 
 
 class StepRecorder:
@@ -145,15 +124,17 @@ class StepRecorder:
         self._folder, self._place = folder, place
         self._file, self._identity = -1, (0, 0)
         self._wall_at_boot = wall_at_boot(folder)
-        self._moments: list[int] = []
+        self._notes: list[int] = []
         self._forget(threading.main_thread().ident or NOT_ANY)
 
     def _forget(self, thread: int) -> None:
         self._thread = thread
-        self._trained = self._in_backward = False
+        self._trained = self._fetching = False
+        self._backward_began = 0  # or 0 outside
+        self._stepping = self._step_began = 0  # which optimizer, since when
         self._first: int | None = None
         self._collecting = self._collected = self._due = 0
-        self._moments.clear()
+        self._notes.clear()
         self._sums = StepSums(self._wall_at_boot)
 
     def hook(self, torch: ModuleType) -> None:
@@ -167,8 +148,6 @@ class StepRecorder:
             fetch = self._fetch_hook(iterator.__next__, has_gradients)
             iterator.__next__ = in_place_of(iterator.__next__, fetch)
             torch.autograd._engine_run_backward = in_place_of(backward, self._backward_hook(backward))
-        else:
-            before(self._round_hook(compiles))
         before(self._begin_hook(compiles))
         after(self._end_hook(compiles))
         gc.callbacks.append(self._collect)
@@ -186,38 +165,35 @@ class StepRecorder:
     def _fetch_hook(
         self, fetch: Callable[[Any], Any], has_gradients: Callable[[], bool]
     ) -> Callable[[Any], Any]:
-        note = self._moments.extend
-
         def __next__(iterator: Any) -> Any:  # noqa: N807
-            if get_ident() != self._thread:
+            if self._fetching or get_ident() != self._thread:
                 return fetch(iterator)
+            self._fetching, self._stepping = True, 0
             began = now()
-            note((FETCH, began, self._collected))
-            if began > self._due:
-                self._add_up(began)
             try:
                 batch = fetch(iterator)
             except BaseException as error:
-                note((EXHAUSTED, now(), id(iterator)))
+                self._fetching = False
+                self._note(EXHAUSTED, began, id(iterator))
                 if error.__traceback__ is not None:
                     error.__traceback__ = error.__traceback__.tb_next  # without this frame
                 raise
-            note((FETCHED if has_gradients() else EVALUATED, now(), id(iterator)))
+            self._fetching = False
+            ended = now()
+            self._notes += FETCHED if has_gradients() else EVALUATED, began, ended, id(iterator)
+            if ended > self._due:
+                self._add_up(ended)
             return batch
 
         return __next__
 
     def _backward_hook(self, backward: Callable[..., Any]) -> Callable[..., Any]:
-        note = self._moments.extend
-
         def _engine_run_backward(*args: Any, **options: Any) -> Any:
-            if self._in_backward or (get_ident() != self._thread and not self._is_first()):
+            if self._backward_began or (get_ident() != self._thread and self._trained):
                 return backward(*args, **options)
-            self._in_backward = self._trained = True
-            began = now()
-            note((BACKWARD, began, self._collected))
-            if began > self._due:
-                self._add_up(began)
+            if not self._trained:  # it was the main thread so far
+                self._trained, self._thread = True, get_ident()
+            began = self._backward_began = now()
             try:
                 return backward(*args, **options)
             except BaseException as error:
@@ -225,51 +201,49 @@ class StepRecorder:
                     error.__traceback__ = error.__traceback__.tb_next
                 raise
             finally:
-                self._in_backward = False
-                note((DONE, now(), 0))
+                self._backward_began = 0
+                ended = now()
+                self._notes += BACKWARD, began, ended, 0
+                if ended > self._due:
+                    self._add_up(ended)
 
         return _engine_run_backward
 
-    def _is_first(self) -> bool:
-        """Whether this is the first backward: its thread is the one that trains; until then it is the main one."""
-        if self._trained:
-            return False
-        self._thread = get_ident()
-        return True
-
     def _begin_hook(self, compiles: Callable[[], bool]) -> Callable[..., None]:
-        note = self._moments.extend
-
-        def begin(optimizer: object, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-            if compiles() or not (get_ident() == self._thread or self._in_backward):
+        def begin(optimizer: object, _args: object, _options: object) -> None:
+            if compiles() or not (self._backward_began or get_ident() == self._thread):
                 return
-            has_closure = (args and callable(args[-1])) or options.get("closure") is not None
-            note((WITH_CLOSURE if has_closure else OPTIMIZER, now(), id(optimizer)))
+            if self._stepping and self._stepping != id(optimizer):
+                return  # one that steps within another
+            began = now()
+            if self._backward_began:
+                self._note(ROUND, self._backward_began, 0)
+            elif not HIDES_FRAMES and self._first in (None, id(optimizer)):
+                self._first = id(optimizer)
+                self._note(ROUND, began, 0)
+            self._step_began = began
+            self._stepping = id(optimizer)
 
         return begin
 
     def _end_hook(self, compiles: Callable[[], bool]) -> Callable[..., None]:
-        note = self._moments.extend
-
-        def end(optimizer: object, _args: object, _options: object) -> None:
-            if compiles() or not (get_ident() == self._thread or self._in_backward):
+        def end(optimizer: object, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+            if compiles() or self._stepping != id(optimizer):
                 return
-            note((STEPPED, now(), id(optimizer)))
+            kind = OPTIMIZER
+            if len(args) > 1 or options:
+                kind = kind_by(args, options)
+            self._notes += kind, self._step_began, now(), self._collected
+            self._stepping = 0
 
         return end
 
-    def _round_hook(self, compiles: Callable[[], bool]) -> Callable[..., None]:
-        """Return the hook that sees steps begin where nothing else does."""
-
-        def begin(optimizer: object, _args: object, _options: object) -> None:
-            if compiles() or get_ident() != self._thread or self._first not in (None, id(optimizer)):
-                return
-            self._first, began = id(optimizer), now()
-            self._moments.extend((ROUND, began, self._collected))
-            if began > self._due:
-                self._add_up(began)
-
-        return begin
+    def _note(self, kind: int, began: int, what: int) -> None:
+        """Note what is rare."""
+        ended = now()
+        self._notes += kind, began, ended, what
+        if ended > self._due and not self._backward_began:
+            self._add_up(ended)
 
     def _collect(self, phase: str, facts: dict[str, int]) -> None:
         """Time collections; those of the youngest objects are too short and too many."""
@@ -283,10 +257,10 @@ class StepRecorder:
 
     def _add_up(self, moment: int) -> None:
         """Write the records of all steps that have ended; of the first one at once."""
-        moments = self._moments[:]
-        del self._moments[: len(moments)]
+        notes = self._notes[:]
+        del self._notes[: len(notes)]
         try:
-            records = self._sums.records(moments)
+            records = self._sums.records(notes)
             if records or self._due:
                 self._due = moment + TOGETHER_NS
             self._write(records)
@@ -296,7 +270,7 @@ class StepRecorder:
     def _end(self) -> None:
         if self._thread != NOT_ANY:
             self._add_up(now())
-            self._write(self._sums.last(self._collected))
+            self._write(self._sums.last())
 
     def _write(self, records: list[bytes]) -> None:
         """Append in one write; after a short one this process writes no more, so that it is the last."""
@@ -340,6 +314,11 @@ class StepRecorder:
 
 now = functools.partial(clock_gettime_ns, CLOCK_BOOTTIME)
 """A steady clock, by which the recorder tells the wall clock, too: it stays as it was when the machine's is set."""
+
+
+def kind_by(args: tuple[Any, ...], options: dict[str, Any]) -> int:
+    """What an optimizer step is that was called with more than the optimizer."""
+    return WITH_CLOSURE if callable(args[-1]) or options.get("closure") is not None else OPTIMIZER
 
 
 def in_place_of(function: Callable[..., Any], hook: Callable[..., Any]) -> Callable[..., Any]:
