@@ -18,7 +18,7 @@ from gputel.telemetry.store import parts, ticks
 from gputel.telemetry.store.tiers import PROCESS
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.run_folder import GrowingJournal
+    from gputel.analysis.live.run_folder import GrowingTicks
     from gputel.telemetry.store.tiers import Tier
 
 TABLES = (HOST, DISK, NET)
@@ -31,7 +31,7 @@ class LiveMachine:
 
     def __init__(self, segment: Path, node: str) -> None:
         self._segment, self._node = segment, node
-        self._journals: dict[Path, GrowingJournal] = {}
+        self._journals: dict[Path, GrowingTicks] = {}
         self._ticks: dict[tuple[str, str], tuple[Tier, pl.DataFrame]] = {}
         self._gpu_users = LiveGpuUsers(segment / PROCESS)
 
@@ -52,13 +52,13 @@ class LiveMachine:
 
     def _read(self, table: str) -> bool:
         """Whether a journal of the newest part has grown."""
-        from gputel.analysis.live.run_folder import GrowingJournal
+        from gputel.analysis.live.run_folder import GrowingTicks
 
         journals = [part for part in parts.every_file(self._segment / table) if not part.compacted]
         newest = max((part.first for part in journals), default=0)
         grown = False
         for part in (part for part in journals if part.first == newest):
-            new = self._journals.setdefault(part.path, GrowingJournal(part.path)).read()
+            new = self._journals.setdefault(part.path, GrowingTicks(part.path)).read()
             if new is not None and new[1].height:
                 if table == PROCESS:
                     self._gpu_users.take(new[1])

@@ -25,7 +25,8 @@ from gputel.telemetry import events, run_folder
 from gputel.telemetry.own_files import FOREIGN, is_foreign
 from gputel.telemetry.process import output_index
 from gputel.telemetry.run_folder import Segment
-from gputel.telemetry.store import blocks, frames, journal, parts, ticks
+from gputel.telemetry.store import frames, journal, parts, ticks
+from gputel.telemetry.store.growing_journal import GrowingJournal
 from gputel.telemetry.store.parts import Part
 from gputel.telemetry.store.seconds import one_second_rows
 from gputel.telemetry.store.tiers import Tier
@@ -187,7 +188,7 @@ class LiveJournals:
         self.folder = folder
         self.has_begun = False
         self._part = 0  # number of the part being written
-        self._open: dict[Path, GrowingJournal] = {}
+        self._open: dict[Path, GrowingTicks] = {}
 
     def read(self) -> pl.DataFrame | None:
         written = self._current()
@@ -216,40 +217,22 @@ class LiveJournals:
         self._part = self._part or last
         current = [part for part in journals if part.first >= self._part]
         for part in current:
-            self._open.setdefault(part.path, GrowingJournal(part.path))
+            self._open.setdefault(part.path, GrowingTicks(part.path))
         if last > self._part:
             self._part = last
         self._open = {part.path: self._open[part.path] for part in current}
         return current
 
 
-class GrowingJournal:
-    """One journal file, of which each `read` takes the blocks completed since the last one."""
+class GrowingTicks:
+    """One journal file as frames: each `read` takes the blocks completed since the last one."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._position = 0
-        self._rest = b""
-        self._tier: Tier | None = None
+        self._journal = GrowingJournal(path)
 
     def read(self) -> tuple[Tier, pl.DataFrame] | None:
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._position)
-                new = file.read()
-        except FileNotFoundError:  # compacted; its content was read a moment ago
+        new = self._journal.read()
+        if new is None:
             return None
-        self._position += len(new)
-        data = self._rest + new
-        complete = [block for block in blocks.scan(data) if isinstance(block, blocks.JournalBlock)]
-        end = complete[-1].offset + blocks.HEADER.size + len(complete[-1].payload) if complete else 0
-        self._rest = data[end:]
-        self._tier = self._tier or journal.tier_of(complete)
-        if self._tier is None:
-            return None
-        samples = [
-            blocks.decode(block, len(self._tier.columns), self._tier.period_ns)
-            for block in complete
-            if block.rows
-        ]
-        return self._tier, ticks.from_journal(journal.Journal(self._path, self._tier, samples, []))
+        tier, samples = new
+        return tier, ticks.from_journal(journal.Journal(self._journal.path, tier, samples, []))
