@@ -35,6 +35,7 @@ EVENTS = {
     "nccl": "NCCL error",
     "oom": "out of memory",
     "overhead": "driver calls over budget",
+    "push": "pushing",
     "rate": "new rate",
     "sync": "object storage",
     "train": "training",

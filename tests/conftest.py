@@ -30,6 +30,7 @@ PROGRAMS = {
     "prometheus": ("prometheus",),
     "slurm": ("slurmctld",),
     "tmux": ("tmux",),
+    "victoria-metrics": ("victoria-metrics",),
 }
 
 

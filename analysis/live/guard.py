@@ -26,10 +26,12 @@ from gputel.analysis.live.alarms import AlarmLog, RunAlarms
 from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.instructions import Instructions
 from gputel.analysis.live.view import Terms
-from gputel.telemetry import clock, events, run_folder
+from gputel.telemetry import clock, events, run_folder, training_state
 from gputel.telemetry.characters import visible_line
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.remote import push
 from gputel.telemetry.secrets import mask
+from gputel.telemetry.training_state import TrainingState
 
 if TYPE_CHECKING:
     from gputel.analysis.alarms.watch import Alarm
@@ -77,6 +79,7 @@ class Guard:
             self._run_alarms = self._run_alarms or RunAlarms(followed, self._rules)
             for update in updates:
                 self._act_on(self._run_alarms.take(update))
+                self._repeat_faults(update)
             terms = Terms(self._instructions.price, self._instructions.budget)
             self._look(self._run_alarms, followed.state.view(terms))
 
@@ -98,8 +101,14 @@ class Guard:
     def _look(self, run_alarms: RunAlarms, view: View) -> None:
         """Checks rules, time limit and budget, and kills a command whose grace period is over."""
         self._act_on(run_alarms.look(view))
+        active = [alarm.rule for alarm in run_alarms.active]
         if self._exporter is not None:
-            self._exporter.show([(view, [alarm.rule for alarm in run_alarms.active])])
+            self._exporter.show([(view, active)])
+        if self._instructions.pushes:
+            from gputel.analysis.live import prometheus
+
+            state = TrainingState(prometheus.training_figures(view), active)
+            training_state.write(Path(self._instructions.segment), state)
         limits, now = self._instructions, time.monotonic()
         if limits.stop_after_s is not None and now - self._began >= limits.stop_after_s:
             self._stop("time", f"time limit of {limit_text(limits.stop_after_s)} reached")
@@ -116,6 +125,12 @@ class Guard:
             if is_new and alarm.state == "on" and alarm.rule in self._instructions.stop_on:
                 at = "" if alarm.step is None else f" at step {alarm.step}"
                 self._stop(alarm.rule, f"{alarm.what}{at}: {alarm.text}")
+
+    def _repeat_faults(self, update: Update) -> None:
+        """Says how pushing goes: the process that pushes may outlive the reader of its lines, and says nothing."""
+        for event in update.recorder_events if update.live else ():
+            if event.get("kind") == push.EVENT:
+                say(f"{event.get('text')}")
 
     def _stop(self, rule: str, why: str) -> None:
         why = mask(why)

@@ -27,6 +27,8 @@ class Instructions:
     grace_s: float = 600.0
     then: list[str] = field(default_factory=list)
     prometheus: str | None = None
+    pushes: bool = False
+    """Whether another process pushes what the guard finds."""
     alarms: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def as_argv(self) -> list[str]:

@@ -150,7 +150,7 @@ class Exporter:
         labels = ("run", "phase", "rank")
         families: dict[str, Any] = {}
         for view in views:
-            for name, value in _facts(view).items():
+            for name, value in training_figures(view).items():
                 family = families.setdefault(name, self._gauge(name, "Last value in the log.", labels))
                 family.add_metric((view.name, view.phase or "", ""), value)
             for rank, (step, silent_s) in view.ranks.items():
@@ -218,7 +218,7 @@ def _labels(view: View, gpu: GpuView) -> tuple[str, ...]:
     )
 
 
-def _facts(view: View) -> dict[str, float]:
+def training_figures(view: View) -> dict[str, float]:
     """Last values under the names of the columns, and progress, time and cost of the run."""
     cost = view.cost
     progress = {

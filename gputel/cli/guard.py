@@ -34,7 +34,7 @@ OPTIONS = (
         default="10m",
         show_default=True,
         metavar="10m",
-        help="Time for its last checkpoint.",
+        help="To save and end, before a kill.",
     ),
     click.option("--then", metavar="COMMAND", help="Run this when the recording has ended."),
     click.option("--prometheus", metavar="[HOST]:PORT", help="Serve the run to Prometheus."),
@@ -51,7 +51,7 @@ def guard_options(command: Command) -> Command:
 def instructions(asked: Mapping[str, Any], *, has_command: bool) -> Instructions | None:
     """Returns None if no option was given. An option that cannot work fails before the command runs."""
     stops = [asked[name] for name in ("stop_on", "stop_after", "budget")]
-    if not any((*stops, asked["then"], asked["prometheus"])):
+    if not any((*stops, asked["then"], asked["prometheus"], asked["push"])):
         return None
     if any(stops) and not has_command:
         raise click.UsageError("--stop-on, --stop-after and --budget stop a command, and there is none")
@@ -71,6 +71,7 @@ def instructions(asked: Mapping[str, Any], *, has_command: bool) -> Instructions
         grace_s=asked["grace"],
         then=_words(asked["then"] or ""),
         prometheus=asked["prometheus"],
+        pushes=bool(asked["push"]),
         alarms=defaults.alarms(),
     )
 

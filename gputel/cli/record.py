@@ -35,14 +35,21 @@ EXAMPLES = (
 GROUPS: Groups = {
     "What is recorded": (
         "hz",
-        "gpus",
-        "no-host",
+        ("gpus no-host", "Only these, by index or UUID; without the machine."),
         "simulate",
         "max-overhead",
         "follow",
         ("pid for", "Without a command: until process N ends, or this long."),
     ),
-    "The run folder": ("out", "name", "tag", "continue", "no-source", "share-group", "fsync", "sync"),
+    "The run folder": (
+        "out",
+        "name",
+        "tag",
+        "continue",
+        "no-source",
+        ("share-group fsync", "Let your group read it; sync it to the disk."),
+    ),
+    "Sent meanwhile": ("sync", "push"),
     "The command": (
         "pty",
         "inside",
@@ -82,7 +89,7 @@ GROUPS: Groups = {
 )
 @click.option("--out", help="The run folder itself; otherwise runs/<stamp>-<name>.", metavar="DIR")
 @click.option("--continue", "onto", help="Add a segment to this run: a job that resumed.", metavar="RUN")
-@click.option("--name", help="Name of the run; else that of --out, or of the command.", metavar="NAME")
+@click.option("--name", help="Name of the run; else that of --out or COMMAND.", metavar="NAME")
 @click.option("--tag", "tags", type=options.tag, multiple=True, help="Add a tag to run.json.", metavar="K=V")
 @click.option("--no-source", is_flag=True, help="Save no uncommitted changes, no files of COMMAND.")
 @click.option("--simulate", help="Record a simulated machine.", metavar="2xH100")
@@ -95,7 +102,10 @@ GROUPS: Groups = {
 @click.option("--pid", type=click.IntRange(1), help="End when this process ends.", metavar="N")
 @click.option("--share-group", is_flag=True, help="Let your group read the run folder.")
 @click.option("--fsync", is_flag=True, help="Sync output and run.json to the disk.")
-@click.option("--sync", metavar="ADDRESS", help="Send the run there as it grows: s3://bucket/runs/.")
+@click.option("--sync", metavar="ADDRESS", help="The run folder, to s3://bucket/runs/.")
+@click.option(
+    "--push", metavar="URL", envvar="GPUTEL_PUSH", help="Each second, to Prometheus or VictoriaMetrics."
+)
 @click.option("--pty", is_flag=True, help="Give the command a terminal of its own.")
 @click.option(
     "--inside",
@@ -103,7 +113,7 @@ GROUPS: Groups = {
     default="off",
     show_default=True,
     envvar="GPUTEL_INSIDE",
-    help="Lines of ranks that hang; what steps wait for.",
+    help="Stacks of hangs; step waits.",
 )
 @click.option(
     "--max-overhead",
@@ -116,19 +126,26 @@ GROUPS: Groups = {
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
-    """Sample the GPUs until Ctrl-C; with a COMMAND, run it and keep its output beside them.
+    """Sample the GPUs until Ctrl-C; with a COMMAND, run it and keep its output.
 
     Ends with the command's exit code, whatever goes wrong in the recording.
     """
     _refuse_nonsense(argv, asked)
     orders = guard.instructions(asked, has_command=bool(argv))
-    _refuse_what_cannot_start(argv, asked["sync"])
+    _refuse_what_cannot_start(argv, asked)
     run, segment = _folder(argv, asked)
-    sending = sync.order(asked["sync"], run, segment.path) if asked["sync"] else None
+    sending = sync.sending(asked["sync"], asked["push"], run, segment.path)
     beside = [guard.beside(orders, run, segment.path)] if orders else []
     beside += [sending.start] if sending else []
     outcome = _record(run, segment, argv, asked, beside, show=2 if as_json else 1)
-    _finish(run, segment, outcome, options.wanted_outputs(asked), sending, as_json=as_json)
+    _finish(
+        run,
+        segment,
+        outcome,
+        options.wanted_outputs(asked),
+        sending.sync if sending else None,
+        as_json=as_json,
+    )
     _exit(outcome)
 
 
@@ -149,12 +166,14 @@ def _refuse_nonsense(argv: tuple[str, ...], asked: Mapping[str, Any]) -> None:
         raise click.UsageError("--pty gives a terminal to a command, and there is none")
 
 
-def _refuse_what_cannot_start(argv: Sequence[str], address: str | None) -> None:
+def _refuse_what_cannot_start(argv: Sequence[str], asked: Mapping[str, Any]) -> None:
     """Refuses it before there is a run folder."""
     from gputel.telemetry.process import spawn
 
-    if address:
-        sync.check(address)
+    if asked["sync"]:
+        sync.check(asked["sync"])
+    if asked["push"]:
+        sync.check_push(asked["push"])
     spawn.require_linux()
     if argv:
         spawn.check(argv)

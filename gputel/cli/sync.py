@@ -1,4 +1,4 @@
-"""`gputel sync RUN ADDRESS`, and what `gputel record --sync ADDRESS` needs of it."""
+"""`gputel sync RUN ADDRESS`, and what `gputel record` needs to send a run while it is recorded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gputel.cli.help import Command
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.telemetry.remote.beside import SyncOrder
+    from gputel.telemetry.remote.beside import Sending
 
 EXAMPLES = (
     "gputel sync latest s3://bucket/runs/",
@@ -75,9 +75,29 @@ def place(address: str, run: Path) -> str:
     return f"{address}{file_name(run.resolve().name)}" if address.endswith("/") else address
 
 
-def order(address: str, run: Path, segment: Path) -> SyncOrder:
-    """The order for the courier beside a recording, and for what its end sends."""
-    from gputel.telemetry.remote.beside import SyncOrder
+def check_push(address: str) -> None:
+    """Refuses an address that figures cannot be pushed to."""
+    from gputel.telemetry.remote.receiver import Receiver
 
-    run = run.resolve()
-    return SyncOrder(str(run), str(segment.resolve()), place(address, run))
+    Receiver(address)
+
+
+def sending(address: str | None, server: str | None, run: Path, segment: Path) -> Sending | None:
+    """The order for the process beside a recording, and for what its end sends; None without addresses.
+
+    Figures bear the name that the run has in storage, which nodes without a disk in common agree on.
+    """
+    from gputel.telemetry import identity
+    from gputel.telemetry.remote.beside import PushOrder, Sending, SyncOrder
+    from gputel.telemetry.secrets import mask
+
+    if not address and not server:
+        return None
+    run, segment = run.resolve(), segment.resolve()
+    there = address and place(address, run)
+    name = mask(there.rstrip("/").rpartition("/")[2] if there else run.name)
+    node = int(identity.node(os.environ).rank or 0)
+    return Sending(
+        SyncOrder(f"{run}", f"{segment}", there) if there else None,
+        PushOrder(f"{segment}", server, name, node) if server else None,
+    )

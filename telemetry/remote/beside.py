@@ -1,7 +1,7 @@
-"""The courier beside a recording: sends its segment every ten seconds, until the recorder has gone.
+"""The process beside a recording that sends its files to object storage, and its seconds to a server.
 
-A process of its own, so that a network that hangs holds nothing up. The files are the queue: what could not be sent
-is sent later, and a fault is one event when it begins and one when it is over.
+A process of its own, so that a network that hangs holds nothing up, until the recorder has gone. The files are the
+queue: what could not be sent is sent later, and a fault is one event when it begins and one when it is over.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -40,10 +41,6 @@ class SyncOrder:
     address: str
     every_s: float = EVERY_S
 
-    def start(self, _command: int) -> Sequence[str]:
-        """Arguments that start the courier."""
-        return own_process.argv(__name__, json.dumps(asdict(self)))
-
     def courier(self, sent: Sent) -> Courier:
         """A courier that goes on from what is there; it reads the keys of the storage anew."""
         storage, segment = Storage(self.address, create=True), Path(self.segment)
@@ -51,12 +48,50 @@ class SyncOrder:
         return Courier(segment, storage, home, storage.objects(), sent)
 
 
+@dataclass(frozen=True)
+class PushOrder:
+    """Where the seconds of a segment are pushed to, and the labels of their series."""
+
+    segment: str
+    address: str
+    run: str
+    node: int
+
+    def push(self) -> None:
+        from gputel.telemetry.remote import push
+
+        try:
+            push.push(Path(self.segment), self.address, self.run, self.node)
+        except Exception as error:
+            _note(Path(self.segment), f"pushing has ended by a fault of gputel: {error}", push.EVENT)
+            raise
+
+
+@dataclass(frozen=True)
+class Sending:
+    """What one process sends."""
+
+    sync: SyncOrder | None = None
+    push: PushOrder | None = None
+
+    def start(self, _command: int) -> Sequence[str]:
+        """Arguments that start the process."""
+        return own_process.argv(__name__, json.dumps(asdict(self)))
+
+
 def main(text: str) -> None:
     with suppress(OSError):
         os.nice(LEAST_PRIORITY)
     with Path(os.devnull).open("wb") as null:  # we may outlive the recorder, and a pipe wait for us
         os.dup2(null.fileno(), sys.stderr.fileno())
-    follow(SyncOrder(**json.loads(text)))
+    orders = json.loads(text)
+    pushing = threading.Thread(target=PushOrder(**orders["push"]).push) if orders["push"] else None
+    if pushing:
+        pushing.start()
+    if orders["sync"]:
+        follow(SyncOrder(**orders["sync"]))
+    if pushing:
+        pushing.join()
 
 
 def follow(order: SyncOrder, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -93,7 +128,7 @@ def _wait(wait_s: float, segment: Path, sleep: Callable[[float], None], *, over:
         wait_s -= LOOK_S
 
 
-def _note(segment: Path, text: str) -> None:
+def _note(segment: Path, text: str, kind: str = EVENT) -> None:
     """An event; a full disk leaves it out."""
     with suppress(OSError):
-        events.note(segment, EVENT, text)
+        events.note(segment, kind, text)

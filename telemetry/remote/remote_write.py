@@ -31,7 +31,7 @@ SHORT_LITERAL, BYTE_LITERAL = 60, 256
 SHAPES = 16
 
 
-class Shape(NamedTuple):
+class RequestShape(NamedTuple):
     """The bytes of a request whose values and times are zero, and where each of its samples begins."""
 
     stream: npt.NDArray[np.uint8]
@@ -48,16 +48,16 @@ def request(series: Sequence[bytes], times_ms: Sequence[int], rows: Floats) -> b
     """The body of a request: `rows` has a row for each time, a column for each series, ABSENT without a value."""
     there = rows.view(np.uint64) != STALE
     counts = there.sum(axis=0)
-    chosen = np.flatnonzero(counts)
+    chosen: list[int] = np.flatnonzero(counts).tolist()
     shape = _shape(tuple(series[i] for i in chosen), tuple(counts[chosen].tolist()))
     stream = shape.stream.copy()
-    if len(chosen):
+    if chosen:
         of_series = there.T
         values = np.ascontiguousarray(rows.T[of_series]).view(np.uint8).reshape(-1, 8)
         times = np.broadcast_to(np.asarray(times_ms, np.int64), of_series.shape)[of_series]
         stream[shape.samples[:, None] + (VALUE_AT + np.arange(8))] = values
         stream[shape.samples[:, None] + (TIME_AT + np.arange(TIME_BYTES))] = _varints(times)
-    return stream.tobytes()
+    return bytes(stream)
 
 
 def _varints(times_ms: Integers) -> npt.NDArray[np.uint8]:
@@ -70,7 +70,7 @@ def _varints(times_ms: Integers) -> npt.NDArray[np.uint8]:
 
 
 @lru_cache(maxsize=SHAPES)
-def _shape(series: tuple[bytes, ...], counts: tuple[int, ...]) -> Shape:
+def _shape(series: tuple[bytes, ...], counts: tuple[int, ...]) -> RequestShape:
     heads = [
         bytes([SERIES]) + _varint(len(each) + SAMPLE * n) + each
         for each, n in zip(series, counts, strict=True)
@@ -90,7 +90,7 @@ def _shape(series: tuple[bytes, ...], counts: tuple[int, ...]) -> Shape:
         stream += _literal(middle + samples)
         places += range(len(stream) - len(samples), len(stream), SAMPLE)
         before, distance = head, len(head) + len(samples)
-    return Shape(np.frombuffer(bytes(stream), np.uint8), np.array(places, np.int64))
+    return RequestShape(np.frombuffer(bytes(stream), np.uint8), np.array(places, np.int64))
 
 
 def _in_common(before: bytes, head: bytes) -> tuple[int, int]:

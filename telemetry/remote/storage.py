@@ -189,10 +189,10 @@ def _may_be_plain(address: str) -> bool:
     """Whether requests may go out unencrypted: to this machine, or where the user says so."""
     endpoints = (os.environ[name] for name in ENDPOINTS if os.environ.get(name))
     server = next(endpoints, "") if address.startswith("s3:") else address
-    return bool(os.environ.get(PLAIN_HTTP)) or _is_loopback(urlsplit(server).hostname)
+    return bool(os.environ.get(PLAIN_HTTP)) or is_loopback(urlsplit(server).hostname)
 
 
-def _is_loopback(host: str | None) -> bool:
+def is_loopback(host: str | None) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
     except ValueError:
