@@ -10,7 +10,13 @@ import pytest
 
 from gputel.telemetry import events
 
-TRAINING = "import time\nfor step in range(8): print('step', step, '| loss', 3 - step); time.sleep(0.3)\nraise SystemExit(7)"
+TRAINING = """
+import time
+for step in range(8):
+    print("step", step, "| loss", 3 - step)
+    time.sleep(0.3)
+raise SystemExit(7)
+"""
 
 
 def record(tmp_path: Path, address: str, *command: str) -> subprocess.CompletedProcess[str]:

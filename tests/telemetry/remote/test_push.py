@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
-from urllib.request import urlopen
 
 import pytest
 
@@ -24,6 +18,7 @@ from gputel.telemetry.remote.push import EMPTY, Backlog, Pusher
 from gputel.telemetry.remote.receiver import PushAnswer, Receiver
 from gputel.telemetry.store.tiers import Tier, TierColumn
 from gputel.telemetry.training_state import TrainingState
+from tests.telemetry.remote.database import Database
 
 NOW = 1_790_000_000
 SERIES = remote_write.labels("gputel_step", {"run": "d16"})
@@ -216,59 +211,6 @@ def test_state_that_nobody_replaces_counts_as_unknown(segment: Path, monkeypatch
 
 
 # Real servers
-
-
-@dataclass
-class Database:
-    """A server with an HTTP API that answers queries."""
-
-    address: str
-    process: subprocess.Popen[bytes]
-
-    def samples(self, selector: str) -> dict[str, list[tuple[float, str]]]:
-        """All samples of each series, by its GPU."""
-        asked = urlencode({"query": f"{selector}[1d]"})
-        with urlopen(f"{self.address}/api/v1/query?{asked}") as answer:
-            found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
-        return {each["metric"].get("gpu", ""): [tuple(pair) for pair in each["values"]] for each in found}
-
-
-SERVERS = {
-    "prometheus": ["--storage.tsdb.path={folder}/data", "--web.listen-address={host}",
-                   "--web.enable-remote-write-receiver", "--config.file={folder}/prometheus.yml"],
-    "victoria-metrics": ["-storageDataPath={folder}/data", "-httpListenAddr={host}",
-                         "-dedup.minScrapeInterval=1ms", "-search.latencyOffset=1s"],
-}  # fmt: skip
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture(
-    params=[pytest.param(name, marks=pytest.mark.needs(name)) for name in SERVERS], scope="module"
-)
-def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    folder, host = tmp_path_factory.mktemp(request.param), f"127.0.0.1:{free_port()}"
-    (folder / "prometheus.yml").write_text("global: {}\n")
-    words = [word.format(folder=folder, host=host) for word in SERVERS[request.param]]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([request.param, *words], stdout=log, stderr=log)
-    try:
-        receiver = Receiver(f"http://{host}", {})
-        while receiver.post(EMPTY).verdict != "taken":
-            assert process.poll() is None, (folder / "log").read_text()
-            time.sleep(0.02)
-        receiver.close()
-        yield Database(f"http://{host}", process)
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
-        process.kill()
-        process.wait()
 
 
 def test_server_counts_back_every_second(live_run: Path, database: Database) -> None:

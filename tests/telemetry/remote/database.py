@@ -1,0 +1,72 @@
+"""Real time-series databases on this machine, as users run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+from gputel.telemetry.remote.push import EMPTY
+from gputel.telemetry.remote.receiver import Receiver
+
+
+@dataclass
+class Database:
+    """A server with an HTTP API that answers queries."""
+
+    address: str
+    process: subprocess.Popen[bytes]
+
+    def query(self, query: str) -> list[dict[str, Any]]:
+        with urlopen(f"{self.address}/api/v1/query?{urlencode({'query': query})}") as answer:
+            found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+        return found
+
+    def samples(self, selector: str) -> dict[str, list[tuple[float, str]]]:
+        """All samples of each series, by its GPU."""
+        found = self.query(f"{selector}[1d]")
+        return {each["metric"].get("gpu", ""): [tuple(pair) for pair in each["values"]] for each in found}
+
+
+SERVERS = {
+    "prometheus": ["--storage.tsdb.path={folder}/data", "--web.listen-address={host}",
+                   "--web.enable-remote-write-receiver", "--config.file={folder}/prometheus.yml"],
+    "victoria-metrics": ["-storageDataPath={folder}/data", "-httpListenAddr={host}",
+                         "-dedup.minScrapeInterval=1ms", "-search.latencyOffset=1s"],
+}  # fmt: skip
+
+
+@contextmanager
+def running(name: str, folder: Path) -> Iterator[Database]:
+    host = f"127.0.0.1:{free_port()}"
+    (folder / "prometheus.yml").write_text("global: {}\n")
+    words = [word.format(folder=folder, host=host) for word in SERVERS[name]]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([name, *words], stdout=log, stderr=log)
+    try:
+        receiver = Receiver(f"http://{host}", {})
+        while receiver.post(EMPTY).verdict != "taken":
+            assert process.poll() is None, (folder / "log").read_text()
+            time.sleep(0.02)
+        receiver.close()
+        yield Database(f"http://{host}", process)
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+        process.kill()
+        process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
