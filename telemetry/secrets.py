@@ -136,7 +136,15 @@ def mask(text: str) -> str:
     return text
 
 
-def _masked(rule: SecretPattern, text: str) -> str:
+def star_out(line: bytes) -> bytes:
+    """A printed line with a star for each byte of its secrets, so that offsets into the output stay right."""
+    text = line.decode("latin-1")
+    for rule in RULES:
+        text = _masked(rule, text, at_length=True)
+    return text.encode("latin-1")
+
+
+def _masked(rule: SecretPattern, text: str, *, at_length: bool = False) -> str:
     """The text with what the rule finds; a match that is no secret may have one in its value: `--env=TOKEN=X`."""
     parts: list[str] = []
     done = at = depth = around = 0
@@ -146,7 +154,7 @@ def _masked(rule: SecretPattern, text: str) -> str:
             depth = depth + 1 if end <= around else 0
             at, around = (end if depth == DEEPEST else max(begin, match.start() + 1)), max(end, around)
             continue
-        parts += [text[done:begin], MASK]
+        parts += [text[done:begin], "*" * (end - begin) if at_length else MASK]
         done = at = end
     return "".join([*parts, text[done:]])
 

@@ -256,3 +256,11 @@ def bytes_per_second(text: str) -> float:
     if not match or float(match[1]) == 0:
         raise click.BadParameter(f"'{text}' is not a link like 10Gbit or 1.25GB/s")
     return float(match[1]) * MULTIPLES[match[2]] / (1 if match[3] == "B" else 8)
+
+
+def byte_rate(text: str) -> float:
+    """`1MB`, `500kB/s`: bytes a second."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG])B(?:/s)?", text)
+    if not match or float(match[1]) == 0:
+        raise click.BadParameter(f"'{text}' is not a rate like 1MB or 500kB/s")
+    return float(match[1]) * MULTIPLES[match[2]]

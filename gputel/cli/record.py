@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "gputel record -- torchrun --nproc_per_node=8 train.py",
     "gputel record --stop-on nan,stalled --budget 1000 --price 4 -- python train.py",
-    "gputel record --follow train.log --pid 4242",
 )
 GROUPS: Groups = {
     "What is recorded": (
@@ -49,7 +48,11 @@ GROUPS: Groups = {
         "no-source",
         ("share-group fsync", "Let your group read it; sync it to the disk."),
     ),
-    "Sent meanwhile": ("sync", "push"),
+    "Sent meanwhile": (
+        "sync",
+        ("sync-rate sync-masked-output", "At most so fast; output with secrets as stars."),
+        "push",
+    ),
     "The command": (
         "pty",
         "inside",
@@ -103,6 +106,8 @@ GROUPS: Groups = {
 @click.option("--share-group", is_flag=True, help="Let your group read the run folder.")
 @click.option("--fsync", is_flag=True, help="Sync output and run.json to the disk.")
 @click.option("--sync", metavar="ADDRESS", help="The run folder, to s3://bucket/runs/.")
+@click.option("--sync-rate", type=options.byte_rate, metavar="1MB", help="Send no more a second.")
+@click.option("--sync-masked-output", is_flag=True, help="Send secrets in the output as stars.")
 @click.option(
     "--push", metavar="URL", envvar="GPUTEL_PUSH", help="Each second, to Prometheus or VictoriaMetrics."
 )
@@ -134,7 +139,7 @@ def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     orders = guard.instructions(asked, has_command=bool(argv))
     _refuse_what_cannot_start(argv, asked)
     run, segment = _folder(argv, asked)
-    sending = sync.sending(asked["sync"], asked["push"], run, segment.path)
+    sending = sync.sending(asked, run, segment.path)
     beside = [guard.beside(orders, run, segment.path)] if orders else []
     beside += [sending.start] if sending else []
     outcome = _record(run, segment, argv, asked, beside, show=2 if as_json else 1)
@@ -162,6 +167,8 @@ def _refuse_nonsense(argv: tuple[str, ...], asked: Mapping[str, Any]) -> None:
         raise click.UsageError("--simulate needs a machine, such as 2xH100")
     if asked["gpus"] is not None and not asked["gpus"].strip(" ,"):
         raise click.UsageError("--gpus names no GPU; say --gpus 0,2")
+    if (asked["sync_rate"] or asked["sync_masked_output"]) and not asked["sync"]:
+        raise click.UsageError("--sync-rate and --sync-masked-output need --sync")
     if asked["pty"] and not argv:
         raise click.UsageError("--pty gives a terminal to a command, and there is none")
 
@@ -171,7 +178,7 @@ def _refuse_what_cannot_start(argv: Sequence[str], asked: Mapping[str, Any]) -> 
     from gputel.telemetry.process import spawn
 
     if asked["sync"]:
-        sync.check(asked["sync"])
+        sync.check(asked["sync"], masks=asked["sync_masked_output"])
     if asked["push"]:
         sync.check_push(asked["push"])
     spawn.require_linux()

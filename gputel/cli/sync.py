@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,8 +35,8 @@ def command(run: str, address: str) -> None:
     from gputel.telemetry.remote.courier import send
     from gputel.telemetry.remote.storage import Storage
 
-    check(address)
     path = sources.one_run(run)
+    check(address, masks=is_masked(path))
     storage = Storage(place(address, path), create=True)
     with progress.stage(f"sending {path.name}", 0.0):
         sent = send(path, storage)
@@ -48,7 +49,7 @@ def command(run: str, address: str) -> None:
     show.note(f"next: gputel report {storage.address}")
 
 
-def check(address: str) -> None:
+def check(address: str, *, masks: bool = False) -> None:
     """Refuses what cannot work before anything is started, and says once what leaves the machine."""
     from gputel.cli import show
     from gputel.telemetry import identity
@@ -58,7 +59,17 @@ def check(address: str) -> None:
     if address.endswith("/") and identity.node(os.environ).rank is not None:
         raise GputelError(address, "several nodes need one name", f"name the run: {address}NAME", exit_code=2)
     storage.Storage(address, create=True)
-    show.note("the output of the command is sent as it was printed")
+    as_what = "with stars for its secrets" if masks else "as it was printed"
+    show.note(f"the output of the command is sent {as_what}")
+
+
+def is_masked(run: Path) -> bool:
+    """Whether all segments were recorded with --sync-masked-output."""
+    from gputel.telemetry import run_folder
+    from gputel.telemetry.remote.courier import MASKS_OUTPUT
+
+    segments = run_folder.open_folder(run).segments
+    return all(run_folder.readable_facts(each.path, warn=False).get(MASKS_OUTPUT) for each in segments)
 
 
 def check_address(address: str) -> None:
@@ -82,22 +93,26 @@ def check_push(address: str) -> None:
     Receiver(address)
 
 
-def sending(address: str | None, server: str | None, run: Path, segment: Path) -> Sending | None:
+def sending(asked: Mapping[str, Any], run: Path, segment: Path) -> Sending | None:
     """The order for the process beside a recording, and for what its end sends; None without addresses.
 
     Figures bear the name that the run has in storage, which nodes without a disk in common agree on.
     """
-    from gputel.telemetry import identity
+    from gputel.telemetry import identity, run_folder
     from gputel.telemetry.remote.beside import PushOrder, Sending, SyncOrder
+    from gputel.telemetry.remote.courier import MASKS_OUTPUT
     from gputel.telemetry.secrets import mask
 
+    address, server = asked["sync"], asked["push"]
     if not address and not server:
         return None
+    if asked["sync_masked_output"]:
+        run_folder.update(segment, **{MASKS_OUTPUT: True})
     run, segment = run.resolve(), segment.resolve()
     there = address and place(address, run)
     name = mask(there.rstrip("/").rpartition("/")[2] if there else run.name)
     node = int(identity.node(os.environ).rank or 0)
     return Sending(
-        SyncOrder(f"{run}", f"{segment}", there) if there else None,
+        SyncOrder(f"{run}", f"{segment}", there, bytes_per_s=asked["sync_rate"]) if there else None,
         PushOrder(f"{segment}", server, name, node) if server else None,
     )

@@ -7,7 +7,8 @@ So a courier may be killed at any moment, and started again elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +18,36 @@ from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import Clock, Stamp, SystemClock
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.remote import bundles, names, seals
+from gputel.telemetry.remote import bundles, masked_output, names, seals
 from gputel.telemetry.remote.bundles import GrownPiece
 from gputel.telemetry.remote.storage import Storage, StoredObject
 
 SAME = ("node_rank", "argv")
+MASKS_OUTPUT = "sync_masks_output"
+"""The fact of run.json by which all that send a segment mask its output."""
 PIECE_BYTES = 8 << 20
 """The most of one file in one bundle."""
+
+
+class Pace:
+    """Holds puts back so that they keep to a rate on average; after a silence the first one goes at once."""
+
+    def __init__(
+        self,
+        bytes_per_s: float | None = None,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._bytes_per_s, self._now, self._sleep = bytes_per_s, now, sleep
+        self._free_at = now()
+
+    def wait(self, size: int) -> None:
+        """Returns when an object of this size may be put."""
+        if self._bytes_per_s is None:
+            return
+        if (wait_s := self._free_at - self._now()) > 0:
+            self._sleep(wait_s)
+        self._free_at = max(self._free_at, self._now()) + size / self._bytes_per_s
 
 
 @dataclass
@@ -62,8 +86,10 @@ class Courier:
         listed: Iterable[StoredObject],
         sent: Sent,
         clock: Clock | None = None,
+        pace: Pace | None = None,
     ) -> None:
-        self._segment, self._storage = segment, storage
+        self._segment, self._storage, self._pace = segment, storage, pace or Pace()
+        self._masks = run_folder.readable_facts(segment, warn=False).get(MASKS_OUTPUT) is True
         self._sent, self._clock = sent, clock or SystemClock()
         objects = {each.name for each in listed}
         self._home = home = self._claim(home, objects)
@@ -80,11 +106,11 @@ class Courier:
 
         Callers ask whether it is over before they send, as a recorder writes meanwhile.
         """
-        self._put_growth()
+        self._put_growth(over=over)
         self._put_replaced()
         self._put_final()
         if over:
-            self._put(names.SEAL, seals.make(self._segment, self._number))
+            self._put(names.SEAL, seals.make(self._segment, self._number, masks=self._masks))
 
     def _claim(self, home: str, objects: set[str]) -> str:
         """Where this segment goes: behind those of the machines that it replaces.
@@ -105,10 +131,11 @@ class Courier:
                 break
         raise GputelError(self._storage.address, "already holds another run", "send this one elsewhere")
 
-    def _put_growth(self) -> None:
-        while pieces := list(self._pieces()):
+    def _put_growth(self, *, over: bool) -> None:
+        while pieces := list(self._pieces(over=over)):
             ends = self._ends | {piece.file: piece.offset + len(piece.content) for piece in pieces}
             content = bundles.encode(pieces, ends, self._clock.stamp(), self._acked)
+            self._pace.wait(len(content))
             self._number, self._acked = self._number + 1, None
             if self._storage.put_new(f"{self._home}{names.bundle(self._number)}", content):
                 self._ends, self._acked = ends, self._clock.stamp()
@@ -116,8 +143,11 @@ class Courier:
             else:
                 self._ends = self._read_ends()
 
-    def _pieces(self) -> Iterator[GrownPiece]:
-        """What has grown. The index of the output comes before it, so that it never counts more than is sent."""
+    def _pieces(self, *, over: bool) -> Iterator[GrownPiece]:
+        """What has grown; of output that is masked only whole lines, until the recording is `over`.
+
+        The index of the output comes before it.
+        """
         files = names.files(self._segment, "growing")
         self._ends = {file: end for file, end in self._ends.items() if file in files}
         for file in files:
@@ -125,7 +155,11 @@ class Courier:
             path = self._segment / file
             with suppress(FileNotFoundError), path.open("rb") as handle:  # it may be compacted at this moment
                 handle.seek(offset)
-                if content := handle.read(PIECE_BYTES):
+                content = handle.read(PIECE_BYTES)
+                if self._masks and file == names.OUTPUT:
+                    ready = content if over else masked_output.whole_lines(content)
+                    content = masked_output.masked(ready if ready or len(content) < PIECE_BYTES else content)
+                if content:
                     yield GrownPiece(file, offset, content)
 
     def _read_ends(self) -> dict[str, int]:
@@ -143,6 +177,7 @@ class Courier:
                 continue
             with suppress(FileNotFoundError):  # merged into another just now
                 content = (self._segment / file).read_bytes()
+                self._pace.wait(len(content))
                 if self._storage.put_new(f"{self._home}{file}", content):
                     self._sent.add(len(content))
                 self._there.add(file)
@@ -150,6 +185,7 @@ class Courier:
     def _put(self, file: str, content: bytes) -> None:
         """Puts what is replaced when it changes."""
         if self._read(file) != content:
+            self._pace.wait(len(content))
             self._storage.put(f"{self._home}{file}", content)
             self._contents[file] = content
             self._there.add(file)

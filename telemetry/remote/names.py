@@ -20,6 +20,7 @@ Kind: TypeAlias = Literal["final", "growing", "replaced", "bundle", "seal"]
 
 SEAL = "sealed.json"
 BUNDLES = "fresh"
+OUTPUT = "output.log"
 HOME = r"(?:(?P<above>.*?)/)??(?P<home>(?:nodes/[0-9]{1,9}/)?(?:segments/[0-9]{1,9}/)?)"
 TABLE = "|".join(("gpu", *TABLES))
 FOLDER = re.compile(r"[^\x00-\x1f\x7f/.][^\x00-\x1f\x7f/]{0,199}")

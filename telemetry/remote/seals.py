@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gputel.telemetry import run_folder
 from gputel.telemetry.characters import parse_json
-from gputel.telemetry.remote import names
+from gputel.telemetry.remote import masked_output, names
 from gputel.telemetry.remote.storage import Storage, StoredObject
 
 SCHEMA = 1
@@ -35,22 +35,31 @@ class Seal:
     """Bundles 1 to this one hold the files that grew."""
 
 
-def version(path: Path) -> Version | None:
-    """None where there is no such file."""
+def version(path: Path, chunks: Callable[[Path], Iterable[bytes]] | None = None) -> Version | None:
+    """None where there is no such file. `chunks` reads its content, if it is not sent as it stands there."""
     whole, size = hashlib.sha256(), 0
     try:
-        with path.open("rb") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                whole.update(chunk)
-                size += len(chunk)
+        for chunk in (chunks or _chunks)(path):
+            whole.update(chunk)
+            size += len(chunk)
     except OSError:
         return None
     return Version(size, whole.hexdigest())
 
 
-def make(segment: Path, last_bundle: int) -> bytes:
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+
+
+def make(segment: Path, last_bundle: int, *, masks: bool = False) -> bytes:
+    """The seal of a segment as it is sent, with its output masked or as it was printed."""
     files = names.files(segment, "final", "growing", "replaced")
-    versions = {file: found._asdict() for file in files if (found := version(segment / file))}
+    readers = {names.OUTPUT: masked_output.chunks} if masks else {}
+    versions = {
+        file: found._asdict() for file in files if (found := version(segment / file, readers.get(file)))
+    }
     exit_code = run_folder.readable_facts(segment, warn=False).get("exit_code")
     seal = {"schema": SCHEMA, "exit_code": exit_code, "bundles": last_bundle, "files": versions}
     return f"{json.dumps(seal, indent=1)}\n".encode()

@@ -16,7 +16,7 @@ from tests.command import gputel
 # Every option that a folder's file may not set. A new option fails here until it is in one of the two.
 REFUSED = {
     "record": "gpus for out continue name tag simulate follow pid share-group pty inside stop-on stop-after budget "
-    "grace then prometheus sync push",
+    "grace then prometheus sync sync-rate sync-masked-output push",
     "parse": "learn out force max-bytes",
     "tail": "from fresh web port host on-alarm webhook notify exit-on-alarm prometheus token token-file",
     "report": "gpu log offset out force",

@@ -10,7 +10,7 @@ import pytest
 
 from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.remote import courier, names
+from gputel.telemetry.remote import courier, masked_output, names
 from gputel.telemetry.remote.local_copy import local_copy
 from gputel.telemetry.remote.storage import Storage
 
@@ -179,3 +179,80 @@ def test_segment_that_was_added_since_is_sent(live_run: Path, address: str) -> N
     copy = local_copy(address).path
     assert [each.number for each in run_folder.open_folder(copy).segments] == [1, 2]
     assert (copy / "segments" / "2" / "output.log").read_bytes() == b"step 3\n"
+
+
+KEY = b"ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+
+
+def test_masked_output_is_sent_with_stars_and_the_local_file_stays(live_run: Path, address: str) -> None:
+    run_folder.update(live_run, **{courier.MASKS_OUTPUT: True})
+    pieces = [
+        b"step 3 " + KEY[:10],
+        KEY[10:] + b" | loss 2\nstep 4",
+        b" | loss 1\n",
+        b"password=hunter2isnotgood",
+    ]
+    with recording(live_run):
+        for piece in pieces:
+            append(live_run / "output.log", piece)
+            courier.send(live_run, Storage(address, create=True))
+            assert b"ghp_" not in (local_copy(address).path / "output.log").read_bytes()
+    courier.send(live_run, Storage(address, create=True))
+    copy = local_copy(address)
+    there, here = (copy.path / "output.log").read_bytes(), (live_run / "output.log").read_bytes()
+    assert not copy.unsealed
+    assert here.endswith(b"".join(pieces))
+    assert there == here.replace(KEY, b"*" * len(KEY)).replace(b"hunter2isnotgood", b"*" * 16)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_output_is_masked_alike_however_it_is_cut(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    words = [
+        b"step 3",
+        b" token=",
+        KEY,
+        b"\n",
+        b"\r",
+        b" caf\xc3\xa9 ",
+        b"\xff",
+        b"password: pwD8s7f6d5",
+        b" 7.5 ",
+    ]
+    content = b" ".join(chance.choices(words, k=300))
+    (tmp_path / "output.log").write_bytes(content)
+    monkeypatch.setattr(masked_output, "CHUNK_BYTES", 37)
+    whole = masked_output.masked(content)
+    assert b"".join(masked_output.chunks(tmp_path / "output.log")) == whole
+    assert len(whole) == len(content)
+    assert KEY not in whole
+
+
+def test_puts_keep_to_a_rate_and_the_first_one_goes_at_once() -> None:
+    now, slept = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    pace = courier.Pace(1000, lambda: now[0], sleep)
+    for size in (5000, 100, 100):
+        pace.wait(size)
+    assert slept == [5.0, pytest.approx(0.1)]
+    now[0] += 60
+    pace.wait(100)
+    assert len(slept) == 2
+
+
+def test_sending_waits_for_its_turn(live_run: Path, address: str) -> None:
+    sizes: list[int] = []
+
+    class Counting(courier.Pace):
+        def wait(self, size: int) -> None:
+            sizes.append(size)
+
+    sent, storage = courier.Sent(), Storage(address, create=True)
+    courier.Courier(live_run, storage, "", [], sent, pace=Counting()).send(over=True)
+    assert sum(sizes) == sent.bytes - len((live_run / "run.json").read_bytes())  # which claims the place
