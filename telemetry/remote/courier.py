@@ -29,7 +29,7 @@ PIECE_BYTES = 8 << 20
 """The most of one file in one bundle."""
 
 
-class Pace:
+class SendingRate:
     """Holds puts back so that they keep to a rate on average; after a silence the first one goes at once."""
 
     def __init__(
@@ -86,9 +86,9 @@ class Courier:
         listed: Iterable[StoredObject],
         sent: Sent,
         clock: Clock | None = None,
-        pace: Pace | None = None,
+        rate: SendingRate | None = None,
     ) -> None:
-        self._segment, self._storage, self._pace = segment, storage, pace or Pace()
+        self._segment, self._storage, self._rate = segment, storage, rate or SendingRate()
         self._masks = run_folder.readable_facts(segment, warn=False).get(MASKS_OUTPUT) is True
         self._sent, self._clock = sent, clock or SystemClock()
         objects = {each.name for each in listed}
@@ -135,7 +135,7 @@ class Courier:
         while pieces := list(self._pieces(over=over)):
             ends = self._ends | {piece.file: piece.offset + len(piece.content) for piece in pieces}
             content = bundles.encode(pieces, ends, self._clock.stamp(), self._acked)
-            self._pace.wait(len(content))
+            self._rate.wait(len(content))
             self._number, self._acked = self._number + 1, None
             if self._storage.put_new(f"{self._home}{names.bundle(self._number)}", content):
                 self._ends, self._acked = ends, self._clock.stamp()
@@ -177,7 +177,7 @@ class Courier:
                 continue
             with suppress(FileNotFoundError):  # merged into another just now
                 content = (self._segment / file).read_bytes()
-                self._pace.wait(len(content))
+                self._rate.wait(len(content))
                 if self._storage.put_new(f"{self._home}{file}", content):
                     self._sent.add(len(content))
                 self._there.add(file)
@@ -185,7 +185,7 @@ class Courier:
     def _put(self, file: str, content: bytes) -> None:
         """Puts what is replaced when it changes."""
         if self._read(file) != content:
-            self._pace.wait(len(content))
+            self._rate.wait(len(content))
             self._storage.put(f"{self._home}{file}", content)
             self._contents[file] = content
             self._there.add(file)

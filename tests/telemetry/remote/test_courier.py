@@ -237,22 +237,22 @@ def test_puts_keep_to_a_rate_and_the_first_one_goes_at_once() -> None:
         slept.append(seconds)
         now[0] += seconds
 
-    pace = courier.Pace(1000, lambda: now[0], sleep)
+    rate = courier.SendingRate(1000, lambda: now[0], sleep)
     for size in (5000, 100, 100):
-        pace.wait(size)
+        rate.wait(size)
     assert slept == [5.0, pytest.approx(0.1)]
     now[0] += 60
-    pace.wait(100)
+    rate.wait(100)
     assert len(slept) == 2
 
 
 def test_sending_waits_for_its_turn(live_run: Path, address: str) -> None:
     sizes: list[int] = []
 
-    class Counting(courier.Pace):
+    class Counting(courier.SendingRate):
         def wait(self, size: int) -> None:
             sizes.append(size)
 
     sent, storage = courier.Sent(), Storage(address, create=True)
-    courier.Courier(live_run, storage, "", [], sent, pace=Counting()).send(over=True)
+    courier.Courier(live_run, storage, "", [], sent, rate=Counting()).send(over=True)
     assert sum(sizes) == sent.bytes - len((live_run / "run.json").read_bytes())  # which claims the place
