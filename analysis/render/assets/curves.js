@@ -26,7 +26,7 @@ function curvesChart(panel, bytes) {
     return reach(all.filter((x) => x && x.length).flatMap((x) => [x[0], x[x.length - 1]]));
   };
   chart.draw = (canvas) => drawCurves(chart, canvas);
-  chart.tell = (value, pixel) => tellCurves(chart, value, pixel);
+  chart.hoverAt = (value, pixel) => curvesAt(chart, value, pixel);
   chart.says = () => `${panel.title} by ${chart.axis().title}: ${summary(chart)}`;
   return chart;
 }
@@ -306,9 +306,9 @@ function nothingHere(pen, size, ink) {
   pen.fillText("nothing to show here", size.width / 2, size.height / 2);
 }
 
-// What stands under the pointer: where that is, a line a curve, and what happened there.
-function tellCurves(chart, value, pixel) {
-  const axis = chart.axis(), told = [];
+// What stands under the pointer: where that is, a line a curve, and the events there.
+function curvesAt(chart, value, pixel) {
+  const axis = chart.axis(), values = [];
   for (const own of chart.shown()) {
     const x = own.x[axis.name], at = nearest(x, value);
     if (at < 0 || Math.abs(chart.frame.xs.at(x[at]) - pixel) > 24) continue;
@@ -316,13 +316,13 @@ function tellCurves(chart, value, pixel) {
     let text = withUnit(own.y[at], unit);
     if (own.low && own.low[at] !== own.high[at]) text += ` (${exactly(own.low[at])} to ${withUnit(own.high[at], unit)})`;
     if (mean) text += `, running mean ${exactly(Number(mean[at].toPrecision(6)))}`;
-    told.push({ name: own.name, text, color: tint(own.tint), x: x[at], y: chart.frame.ys.at(own.y[at]) });
+    values.push({ name: own.name, text, color: tint(own.tint), x: x[at], y: chart.frame.ys.at(own.y[at]) });
   }
-  const happened = marksOf(chart).filter((mark) => touches(mark, axis.name, chart.frame.xs, pixel));
-  if (!told.length && !happened.length) return null;
-  const x = told.length ? told.reduce((a, b) => (Math.abs(b.x - value) < Math.abs(a.x - value) ? b : a)).x : value;
+  const events = marksOf(chart).filter((mark) => touches(mark, axis.name, chart.frame.xs, pixel));
+  if (!values.length && !events.length) return null;
+  const x = values.length ? values.reduce((a, b) => (Math.abs(b.x - value) < Math.abs(a.x - value) ? b : a)).x : value;
   const where = ["s", "clock"].includes(axis.unit) ? placeOf(x, axis) : `${axis.title} ${placeOf(x, axis)}`;
-  return { x, where, told, happened: happened.slice(0, 6).map((mark) => ({ text: mark.text, color: kindColor(mark.color) })) };
+  return { x, where, values, events: events.slice(0, 6).map((mark) => ({ text: mark.text, color: kindColor(mark.color) })) };
 }
 
 function touches(mark, axis, xs, pixel) {

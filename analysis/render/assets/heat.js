@@ -18,7 +18,7 @@ function heatChart(panel, bytes) {
   chart.axis = () => panel.axes[0];
   chart.domain = () => [columns[0], columns[across]];
   chart.draw = (canvas) => drawHeat(chart, canvas);
-  chart.tell = (value, pixel, y) => tellHeat(chart, value, y);
+  chart.hoverAt = (value, pixel, y) => cellAt(chart, value, y);
   chart.says = () => `${panel.title}: a heat map by ${panel.axes[0].title} and ${panel.y.title}`;
   return chart;
 }
@@ -56,7 +56,7 @@ function drawHeat(chart, canvas) {
   pen.restore();
 }
 
-function tellHeat(chart, value, pixel) {
+function cellAt(chart, value, pixel) {
   const { columns, rows, cells, across, panel } = chart;
   const column = firstFrom(columns, value) - 1, row = firstFrom(rows, chart.frame.ys.value(pixel)) - 1;
   if (column < 0 || column >= across || row < 0 || row >= rows.length - 1) return null;
@@ -64,7 +64,7 @@ function tellHeat(chart, value, pixel) {
   const level = cell ? low + ((cell - 1) / 254) * (high - low) : NaN;
   const text = cell ? withUnit(Number(level.toPrecision(3)), panel.value) : "not measured";
   const where = `${withUnit(columns[column], chart.axis())} to ${preciseTime(columns[column + 1])}`;
-  return { x: (columns[column] + columns[column + 1]) / 2, where, told: [{ name: rowName(panel, rows, row), text, color: "transparent" }], happened: [] };
+  return { x: (columns[column] + columns[column + 1]) / 2, where, values: [{ name: rowName(panel, rows, row), text, color: "transparent" }], events: [] };
 }
 
 function rowName(panel, rows, row) {

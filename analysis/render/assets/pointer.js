@@ -1,4 +1,4 @@
-// The pointer over a plot: it tells what is there, in all linked plots at once. Dragging zooms into a span, or into a
+// The pointer over a plot: values are shown there, in all linked plots at once. Dragging zooms into a span, or into a
 // box where it goes up or down as well; with Shift it moves the plot; Ctrl and the wheel, or two fingers, zoom.
 
 const BOX = 24; // pixels up or down from which a span becomes a box
@@ -73,10 +73,10 @@ function showWhole(chart) {
 
 function pointAt(chart, at, event) {
   if (!chart.frame || at.x < FRAME.left - 4 || at.x > chart.frame.size.width - FRAME.right + 4) return pointNowhere();
-  const told = chart.tell(chart.frame.xs.value(at.x), at.x, at.y);
-  if (!told) return pointNowhere();
-  for (const other of charts) crosshair(other, linkOf(other) === linkOf(chart) ? told.x : null, other === chart ? told : null);
-  showHover(told, chart, event);
+  const hovered = chart.hoverAt(chart.frame.xs.value(at.x), at.x, at.y);
+  if (!hovered) return pointNowhere();
+  for (const other of charts) crosshair(other, linkOf(other) === linkOf(chart) ? hovered.x : null, other === chart ? hovered : null);
+  showHover(hovered, chart, event);
 }
 
 function pointNowhere() {
@@ -84,7 +84,7 @@ function pointNowhere() {
   for (const chart of charts) clearOver(chart.over);
 }
 
-function crosshair(chart, value, told) {
+function crosshair(chart, value, hovered) {
   clearOver(chart.over);
   if (value === null || !chart.frame) return;
   const { pen, size } = fresh(chart.over), x = chart.frame.xs.at(value);
@@ -92,7 +92,7 @@ function crosshair(chart, value, told) {
   pen.strokeStyle = inks().quiet;
   pen.lineWidth = 1;
   line(pen, x, FRAME.top, x, size.height - FRAME.bottom);
-  for (const own of told ? told.told : []) {
+  for (const own of hovered ? hovered.values : []) {
     if (own.y === undefined || !Number.isFinite(own.y)) continue;
     pen.fillStyle = own.color;
     dot(pen, chart.frame.xs.at(own.x), own.y);
@@ -103,19 +103,19 @@ function clearOver(over) {
   over.getContext("2d").clearRect(0, 0, over.width, over.height);
 }
 
-function showHover(told, chart, event) {
-  const hover = document.getElementById("hover"), shown = told.told.slice(0, 16);
+function showHover(hovered, chart, event) {
+  const hover = document.getElementById("hover"), shown = hovered.values.slice(0, 16);
   const rows = shown.map((own) => {
-    const row = element("div", "told"), name = swatch(own.name, own.color);
+    const row = element("div", "value"), name = swatch(own.name, own.color);
     row.append(name, element("b", "", own.text));
     return row;
   });
-  if (told.told.length > shown.length) rows.push(element("div", "", `and ${told.told.length - shown.length} more`));
-  const happened = told.happened.map((event) => { const row = element("div", "happened"); row.append(swatch(event.text, event.color)); return row; });
-  hover.replaceChildren(element("div", "where", told.where), ...rows, ...happened);
+  if (hovered.values.length > shown.length) rows.push(element("div", "", `and ${hovered.values.length - shown.length} more`));
+  const events = hovered.events.map((event) => { const row = element("div", "event"); row.append(swatch(event.text, event.color)); return row; });
+  hover.replaceChildren(element("div", "where", hovered.where), ...rows, ...events);
   hover.hidden = false;
   const box = chart.over.getBoundingClientRect();
-  const x = event.clientX ?? box.left + chart.frame.xs.at(told.x), y = event.clientY ?? box.top + 30;
+  const x = event.clientX ?? box.left + chart.frame.xs.at(hovered.x), y = event.clientY ?? box.top + 30;
   const width = hover.offsetWidth, height = hover.offsetHeight;
   const beside = x + 16 + width < innerWidth ? x + 16 : Math.max(4, x - 16 - width);
   hover.style.left = `${Math.min(beside, Math.max(4, innerWidth - width - 4))}px`;

@@ -12,14 +12,14 @@ function connect() {
   source.addEventListener("news", take);
   source.addEventListener("still", here);
   source.addEventListener("error", () => {
-    tell("connection lost, trying again", true);
+    showStatus("connection lost, trying again", true);
     if (source.readyState === EventSource.CLOSED) setTimeout(connect, AGAIN_MS);
   });
 }
 
 function here() {
   heard = Date.now();
-  tell("connected", false);
+  showStatus("connected", false);
 }
 
 function take(event) {
@@ -31,7 +31,7 @@ function take(event) {
   plan();
 }
 
-function tell(text, broken) {
+function showStatus(text, broken) {
   const line = document.getElementById("line");
   say(line.lastElementChild, text);
   line.classList.toggle("broken", broken);

@@ -36,7 +36,7 @@ function newStrip({ run, name }, reading) {
   const cell = element("td"), strip = element("div", "strip"), canvas = element("canvas");
   strip.append(element("b"), canvas);
   cell.append(strip);
-  canvas.addEventListener("pointermove", (event) => tellStrip(run, name, reading, canvas, event));
+  canvas.addEventListener("pointermove", (event) => showValue(run, name, reading, canvas, event));
   canvas.addEventListener("pointerleave", () => { document.getElementById("hover").hidden = true; });
   return cell;
 }
@@ -66,12 +66,12 @@ function reads(value, [key, , , most], facts) {
   return (value / 1024).toFixed(1) + (facts.limits[most] ? `/${Math.round(facts.limits[most] / 1024)}` : "");
 }
 
-function tellStrip(run, name, reading, canvas, event) {
+function showValue(run, name, reading, canvas, event) {
   const values = valuesOf(run, name, reading), box = canvas.getBoundingClientRect(), hover = document.getElementById("hover");
   const at = Math.round(((event.clientX - box.left) / (box.width - 1)) * (values.length - 1));
   if (!(at >= 0 && at < values.length)) { hover.hidden = true; return; }
   const [key, title, unit] = reading, value = key === "mem_used_mib_max" ? values[at] / 1024 : values[at];
-  const ago = values.length - 1 - at, row = element("div", "told");
+  const ago = values.length - 1 - at, row = element("div", "value");
   row.append(element("span", "", title), element("b", "", Number.isFinite(value) ? `${exactly(Number(value.toPrecision(5)))} ${unit}` : "not measured"));
   hover.replaceChildren(element("div", "where", `GPU ${partOf(run, "gpu", name).gpu}, ${ago ? `${span(ago)} before the last second` : "the last second"}`), row);
   hover.hidden = false;
