@@ -54,7 +54,7 @@ def test_no_pause_is_made_between_the_text_of_a_line_and_its_newline(tmp_path: P
     state, writing = state_of(tmp_path)
     keeper = Keeper(state, None, parent=False)
     reads: list[int] = []
-    keeper._pause = reads.append  # type: ignore[method-assign]
+    keeper._pause = reads.append  # type: ignore[assignment,method-assign]
     for piece in (b"step 1", b"\n", b"step 2\n", b"10%", b"20%", b"30%", b"40%"):
         os.write(writing, piece)
         keeper._wait()

@@ -250,7 +250,7 @@ def test_second_that_the_server_refuses_costs_no_other_one(live_run: Path, datab
             pusher.turn()
         pusher.close()
     server.close()
-    refused = "prometheus" in f"{database.process.args}"
+    refused = "prometheus" in str(database.process.args)
     expected = [6, 7, 8] if refused else [5, 6, 7, 8]
     while [at - now for at, _ in database.samples(f'gputel_step{{run="{run}"}}').get("", [])] != expected:
         time.sleep(0.05)

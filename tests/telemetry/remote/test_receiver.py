@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 
 import pytest
 
@@ -17,7 +18,8 @@ SECRET = "s3cr3t-t0k3n-of-mine"
 class Server(ThreadingHTTPServer):
     """Answers each request as it was told to, and keeps what it was asked."""
 
-    status, text, headers = 204, "", {}
+    status, text = 204, ""
+    headers: Mapping[str, str] = MappingProxyType({})
     asked: list[tuple[str, dict[str, str], bytes]]
 
     @property
