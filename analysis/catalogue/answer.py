@@ -15,13 +15,13 @@ from gputel.analysis.catalogue.questions import RunRows
 from gputel.telemetry.errors import GputelError
 
 DEFAULT = (
-    "run", "status", "started", "duration_s", "gpu", "gpus", "steps", "loss", "val_loss_min", "lr", "tok_per_sec",
-    "energy_j", "kept_by",
+    "run", "simulated", "status", "started", "duration_s", "gpu", "gpus", "steps", "loss", "val_loss_min", "lr",
+    "tok_per_sec", "energy_j", "kept_by",
 )  # fmt: skip
 FIGURES = ("loss", "val_loss_min", "tok_per_sec", "energy_j", "duration_s")
 TOTALS = (
-    "run", "status", "depth", "gpus", "steps", "tokens", "duration_s", "loss", "val_loss_min", "tok_per_sec", "mfu",
-    "energy_j", "j_per_token", "power_mean_w", "mem_max_mib",
+    "run", "simulated", "status", "depth", "gpus", "steps", "tokens", "duration_s", "loss", "val_loss_min",
+    "tok_per_sec", "mfu", "energy_j", "j_per_token", "power_mean_w", "mem_max_mib",
 )  # fmt: skip
 ALL, SETTINGS = "all", "settings"
 STALE = "a run that was computed while it went on is shown as of then"

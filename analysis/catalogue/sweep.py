@@ -63,6 +63,8 @@ def sweep(question: RunsQuestion, file: Path) -> Sweep:
     heads = _heads(shown, columns)
     more = [target] if target and target not in columns else []
     first, rest = columns[:1], [*columns[1:], *more]
+    if not question.columns:
+        rest = [name for name in rest if any(cell is not None for cell in figures[name])]
     cells = [
         *(figures[name] for name in first),
         *(settings[name] for name in shown),

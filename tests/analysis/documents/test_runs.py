@@ -35,8 +35,14 @@ def rows(document: Document) -> Table:
 def test_only_settings_that_differ_and_name_no_run_become_columns(tmp_path: Path) -> None:
     filled(tmp_path, 3)
     table = rows(page(tmp_path))
-    assert list(table.columns[:4]) == ["run", "rate", "note", "status"]
-    assert [row[1] for row in table.rows] == ["0", "1", "2"]
+    assert list(table.columns[:4]) == ["run", "note", "rate", "status"]
+    assert [row[2] for row in table.rows] == ["0", "1", "2"]
+
+
+def test_page_shows_a_usual_column_only_where_a_run_has_a_value(tmp_path: Path) -> None:
+    filled(tmp_path, 3)
+    assert "simulated" not in rows(page(tmp_path)).columns
+    assert "simulated" in rows(page(tmp_path, columns=("run", "simulated"))).columns
 
 
 def test_run_with_a_report_leads_to_it_from_where_the_page_lies(tmp_path: Path) -> None:
