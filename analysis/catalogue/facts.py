@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.recording import Recording
 
-FACTS_VERSION = 4
+FACTS_VERSION = 5
 DERIVED = ("facts.json", ".html", ".png", ".svg", ".pdf", ".lock")
 FIGURES = ("count", "first", "last", "min", "min_step", "max", "max_step")
 
@@ -124,6 +124,7 @@ def _of_log(log: Log) -> dict[str, Any]:
     phases = said["phases"]
     longest = max(phases, key=lambda phase: phase["records"], default=None)
     last = longest and next(phase for phase in reversed(phases) if phase["phase"] == longest["phase"])
+    from_zero = longest is not None and summary.counts_from_zero(log.records.filter(phase=longest["phase"]))
     lengths = [phase["duration_s"] for phase in phases if phase["duration_s"] is not None]
     return {
         "started": said["started"],
@@ -131,7 +132,7 @@ def _of_log(log: Log) -> dict[str, Any]:
         "duration_s": sum(lengths) if lengths else None,
         "status": log.status,
         "cause": mask(log.cause.text) if log.cause else None,
-        "steps": None if last is None else last["last_step"],
+        "steps": None if last is None or last["last_step"] is None else last["last_step"] + from_zero,
         "total_steps": None if last is None else last["total_steps"],
         "lines": log.lines,
         "rejects": len(log.rejects),

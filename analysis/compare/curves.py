@@ -16,6 +16,7 @@ import polars as pl
 from gputel.analysis.columns import Direction
 from gputel.analysis.compare import axes
 from gputel.analysis.compare.axes import Numbers, Prices, Records, floats, phase_energy
+from gputel.analysis.logs.summary import counts_from_zero
 from gputel.analysis.runs.printed_times import contains_others
 
 if TYPE_CHECKING:
@@ -203,14 +204,3 @@ def _once(step: Numbers, attempt: Numbers) -> tuple[npt.NDArray[np.intp], npt.ND
     order = np.lexsort((attempt[once], step[once]))
     ordered = step[once][order]
     return once, order[np.append(np.diff(ordered) > 0, True)]
-
-
-def counts_from_zero(rows: pl.DataFrame) -> bool:
-    """Returns whether steps count from 0; without the start, whether they end one short of the total."""
-    if rows.is_empty():
-        return False
-    step = floats(rows["step"])
-    if step.min() <= 1:
-        return bool(step.min() == 0)
-    total = rows["total_steps"].drop_nulls().max() if "total_steps" in rows.columns else None
-    return total is not None and bool(step.max() == float(total) - 1)  # type: ignore[arg-type]

@@ -94,6 +94,17 @@ def _phase(log: Log, phase: str, attempt: int) -> Json:
     }
 
 
+def counts_from_zero(rows: pl.DataFrame) -> bool:
+    """Returns whether steps count from 0; without the start, whether they end one short of the total."""
+    steps = rows["step"].drop_nulls().to_numpy()
+    if not len(steps):
+        return False
+    if steps.min() <= 1:
+        return bool(steps.min() == 0)
+    total: Any = rows["total_steps"].drop_nulls().max() if "total_steps" in rows.columns else None
+    return total is not None and bool(steps.max() == float(total) - 1)
+
+
 def _named(evals: pl.DataFrame, name: str, names: int) -> pl.DataFrame:
     return evals if names == 1 else evals.filter(pl.col("name") == name)
 

@@ -14,8 +14,8 @@ import polars as pl
 
 from gputel.analysis.align.join import JOULES, WHOLE
 from gputel.analysis.compare.axes import amount, flops_per_token
-from gputel.analysis.compare.curves import counts_from_zero
 from gputel.analysis.document import Conversion, Numbers, PlotAxis
+from gputel.analysis.logs.summary import counts_from_zero
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
 

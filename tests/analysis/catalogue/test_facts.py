@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.catalogue import facts
+from gputel.analysis.compare import compare
+from gputel.analysis.logs import summary
 from gputel.analysis.report.summary import recording_summary
+from gputel.analysis.runs import read_run
 
 
 def test_sums_of_gpus_are_those_of_the_closing_report(recording: Path) -> None:
@@ -64,6 +67,17 @@ def test_cost_is_null_where_the_price_or_the_end_of_a_segment_is_unknown(
     assert row
     assert row.facts["cost"] is None
     assert (row.facts["gpu_hours"] is None) == (key == "ended")
+
+
+@pytest.mark.parametrize("begin", [0, 1])
+def test_steps_are_as_many_as_parse_and_compare_count(tmp_path: Path, begin: int) -> None:
+    """Steps 0 to 11 are twelve, and so are 1 to 12."""
+    path = tmp_path / "a.log"
+    path.write_text("".join(f"step {begin + n} | loss: {3 - n / 10}\n" for n in range(12)))
+    subject, row = read_run(path), facts.computed(path)
+    assert row is not None
+    assert row.facts["steps"] == summary.run(subject.log)["phases"][0]["steps"] == 12
+    assert compare([subject, subject]).summary["steps"].to_list() == [12, 12]
 
 
 def test_verdict_is_that_of_the_report() -> None:

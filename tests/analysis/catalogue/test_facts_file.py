@@ -16,7 +16,7 @@ from tests.analysis.stores.test_tensorboard import write
 def test_recorder_ends_by_writing_the_facts(recording: Path) -> None:
     said = json.loads((recording / facts_file.NAME).read_text())
     assert said["facts"]["status"] == "completed"
-    assert (said["facts"]["loss"], said["facts"]["steps"], said["facts"]["gpus"]) == (6.5, 3, 2)
+    assert (said["facts"]["loss"], said["facts"]["steps"], said["facts"]["gpus"]) == (6.5, 4, 2)
     assert said["facts"]["gpu"] == "H100"
     assert said["facts"]["simulated"]
     assert said["settings"]["tag.sweep"] == "a"
@@ -54,7 +54,7 @@ def test_store_has_facts_in_the_index_alone(tmp_path: Path) -> None:
     assert row is not None
     assert (row.facts["kept_by"], row.facts["steps"], row.facts["loss"]) == (
         "tensorboard",
-        19,
+        20,
         pytest.approx(0.4),
     )
     assert len(list(folder.iterdir())) == 1

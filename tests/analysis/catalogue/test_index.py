@@ -45,14 +45,14 @@ def test_each_run_is_computed_once(folder: Path) -> None:
     again = update(folder)
     assert (again.computed, again.unchanged) == (0, 3)
     assert paths(folder) == [str(folder / "logs" / "a.log"), str(folder / "tb")]
-    assert paths(folder, "steps") == [4, 19]
+    assert paths(folder, "steps") == [5, 20]
 
 
 def test_run_that_grew_is_computed_anew(folder: Path) -> None:
     update(folder)
     write(folder / "tb", version() + losses(range(30)))
     assert update(folder).computed == 1
-    assert paths(folder, "steps") == [4, 29]
+    assert paths(folder, "steps") == [5, 30]
 
 
 def test_run_that_vanished_leaves_the_table(folder: Path) -> None:
@@ -69,7 +69,7 @@ def test_runs_of_a_place_that_is_away_stay_and_are_marked(folder: Path) -> None:
     assert paths(folder, "away") == [1, 1]
     (folder.parent / "unmounted").rename(folder)
     update(folder)
-    assert paths(folder, "steps") == [4, 19]
+    assert paths(folder, "steps") == [5, 20]
 
 
 @pytest.mark.parametrize("damage", [b"", b"no database at all" * 100])
