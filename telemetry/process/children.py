@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gputel.telemetry import run_folder
+from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND, SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import spawn
@@ -247,6 +247,14 @@ class Supervisor:
         status = self.board.read() or {}
         error = status.get("error")
         return error if status.get("state") == "failed" and isinstance(error, dict) else None
+
+    def explain(self, folder: Path) -> None:
+        """Note why nothing was sampled, where the sampler could not: it had no room for its own modules."""
+        if self.ever_sampled or any(event.get("kind") == "no_telemetry" for event in events.read(folder)):
+            return
+        fault = self.fault
+        text = f"{fault['place']}: {fault['fault']}" if fault else "the sampler ended before its first sample"
+        events.note(folder, "no_telemetry", text)
 
     def died(self, status: int, *, over: bool) -> None:
         """Handle the sampler's end: restart it later, unless it had finished or could never sample."""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from gputel.telemetry import events, recorder_lock, run_folder
 from gputel.telemetry.clock import SECOND, Stamp, SystemClock, set_by_ns
+from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import children, libc, spawn
 from gputel.telemetry.process.children import Sample, Supervisor
 from gputel.telemetry.process.companions import Companions, OnDemand, Order
@@ -172,6 +173,8 @@ class Viewer:
                     fsync=self._job.fsync,
                 )
         self._close()
+        with contextlib.suppress(OSError, GputelError):
+            self._sampling.explain(self._job.folder)
         if self._keeper:
             self._keeper.write_rest()
         run_folder.reserve(self._job.folder).release()

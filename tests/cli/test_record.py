@@ -207,6 +207,9 @@ def test_exit_code_survives_lack_of_memory_or_descriptors(limit: str) -> None:
         check=False,
     )
     assert (answer.returncode, answer.stdout) == (3, "hi\n")
+    assert "not sampled" in answer.stderr, (
+        "it says why there is no telemetry, or had none to take before the end"
+    )
     assert json.loads(Path("run/run.json").read_text())["exit_code"] == 3
     assert "next: gputel report run" in answer.stderr or "no report: " in answer.stderr
 

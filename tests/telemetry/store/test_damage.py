@@ -115,6 +115,16 @@ def test_journal_of_garbage_is_left_out(tmp_path: Path, compose: Callable[..., N
         assert frames.ticks(tmp_path).height == 40
 
 
+def test_journal_whose_recorder_was_killed_before_its_first_write_is_no_damage(
+    tmp_path: Path, compose: Callable[..., None]
+) -> None:
+    (tmp_path / "fast-000001.gtb").touch()
+    compose(tmp_path, [FAST], [(0, n * SECOND // 10, [n, -n]) for n in range(40)])
+    assert frames.ticks(tmp_path).height == 40 * len(FAST.subjects)
+    parquet.compact(tmp_path, everything=True)
+    assert frames.ticks(tmp_path).height == 40 * len(FAST.subjects)
+
+
 def test_torn_end_of_a_journal_is_damage_only_before_the_newest(
     tmp_path: Path, compose: Callable[..., None]
 ) -> None:
