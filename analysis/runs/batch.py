@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gputel.analysis.doubts import Doubt
+from gputel.analysis.runs.batch_changes import MeanBatch, changing_batch
 from gputel.analysis.runs.record_gaps import DITHERED, half_digit, median_with_error
 
 if TYPE_CHECKING:
@@ -58,17 +59,22 @@ class BatchFigures:
     by_rate: float | None
     """Throughput x step time; `rounding` is its relative error where nothing else tells the batch."""
     rounding: float
+    changing: MeanBatch | None = None
+    """Of a batch that changes during the run: its mean over all steps."""
 
 
 def batch_figures(log: PrintedFigures) -> BatchFigures:
     """Reads what a log says of the tokens of a step."""
     printed, counted = _number(log.config.get("batch_tokens")), _counted(log)
     rounding = _rounding(log) if printed is None and counted is None else 0.0
-    return BatchFigures(log.config, printed, counted, _by_rate(log), rounding)
+    changing = changing_batch(log, printed)
+    return BatchFigures(log.config, printed, counted, _by_rate(log), rounding, changing)
 
 
 def step_tokens(figures: BatchFigures, gpus: int | None = None) -> StepTokens:
     """Returns the tokens of a step, and what the figures disagree on."""
+    if figures.changing is not None:
+        return StepTokens(*figures.changing)
     printed, counted, by_rate = figures.printed, figures.counted, figures.by_rate
     if printed is not None and counted is not None and not _agree(printed, counted):
         return StepTokens(

@@ -151,9 +151,7 @@ def test_line_of_a_banner_may_say_several_facts(read: Callable[[str], Log]) -> N
 
 
 def test_last_line_that_was_cut_behind_the_point_of_a_number_is_no_record(read: Callable[[str], Log]) -> None:
-    log = read(
-        "".join(f"step {step} | loss: 3.{step} | lr 1e-4 | dt: 5.1s\n" for step in range(8))
-        + "step 8 | loss: 3."
-    )
+    whole = "".join(f"step {step} | loss: 3.{step} | lr 1e-4 | dt: 5.1s\n" for step in range(8))
+    log = read(whole + "step 8 | loss: 3.")
     assert log.records["step"].to_list() == [*range(8)]
     assert [reject.reason for reject in log.rejects] == ["the log ends in the middle of a number"]
