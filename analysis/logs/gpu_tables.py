@@ -59,13 +59,14 @@ class Header:
 
 def recognize(head: bytes) -> str | None:
     """`nvidia-smi-csv`, `gpu-csv`, `nvidia-smi-dmon` or `dcgmi-dmon`, if the first lines have such a header."""
-    lines = head.decode(errors="replace").splitlines()[:HEAD_LINES]
+    lines = _with_commas(head).decode(errors="replace").splitlines()[:HEAD_LINES]
     headers = (header_of(line, after) for line, after in zip_longest(lines, lines[1:], fillvalue=""))
     return next((header.kind for header in headers if header), None)
 
 
 def parse(data: bytes) -> Telemetry:
     """Reads every section of a file by the header above it."""
+    data = _with_commas(data)
     frames: list[pl.DataFrame] = []
     rejects: Rejects = []
     cells: dict[str, Cell] = {}
@@ -89,6 +90,14 @@ def parse(data: bytes) -> Telemetry:
         data.count(b"\n") + (data[-1:] not in (b"", b"\n")),
         tuple(names),
     )
+
+
+def _with_commas(data: bytes) -> bytes:
+    """Turns a table of semicolons, as spreadsheets write where the decimal point is a comma, into one of commas."""
+    first = data.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0]
+    if b";" not in first or b"," in first:
+        return data
+    return data.replace(b",", b".").replace(b";", b",")
 
 
 def _names(header: Header, table: pl.DataFrame) -> list[str]:

@@ -196,3 +196,10 @@ def test_parse_reads_any_bytes_without_failing(junk: bytes) -> None:
     read = gpu_tables.parse(QUERY + junk)
     assert read.rows.height >= 2
     gpu_tables.recognize(junk)
+
+
+def test_semicolons_and_decimal_commas_of_a_spreadsheet_are_read_as_points() -> None:
+    spreadsheet = WIDE.replace(b",", b";").replace(b".", b",")
+    assert gpu_tables.recognize(spreadsheet) == "gpu-csv"
+    read, usual = gpu_tables.parse(spreadsheet).rows, gpu_tables.parse(WIDE).rows
+    assert read.drop("time").equals(usual.drop("time"))

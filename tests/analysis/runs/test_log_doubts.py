@@ -1,0 +1,37 @@
+"""Timestamps that contradict each other are doubtful; time that is merely uneven is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.runs import read_run
+from gputel.analysis.runs.log_doubts import log_doubts
+
+
+def doubts_of(folder: Path, shift_s: Callable[[int], float]) -> list[str]:
+    begin = datetime(2026, 3, 29, 1, 50)
+    lines = [
+        f"{begin + timedelta(seconds=2 * step + shift_s(step))} step {step} | loss: 2.{step} | lr 1e-4\n"
+        for step in range(60)
+    ]
+    path = folder / "run.log"
+    path.write_text("".join(lines))
+    return [doubt.evidence for doubt in log_doubts(read_run(path))]
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"),
+    [(-1, "fall by 1 h 00 min"), (1, "go on by 1 h 00 min"), (-12, "fall by 12 h 00 min")],
+)
+def test_clock_that_was_set_by_hours_is_doubtful(tmp_path: Path, hours: int, words: str) -> None:
+    found = doubts_of(tmp_path, lambda step: 3600 * hours * (step >= 30))
+    assert found == [f"timestamps {words} at step 30, and are usually 2.0 s apart"]
+
+
+@pytest.mark.parametrize("pause_s", [600, 4000, -1])
+def test_pause_that_is_no_whole_hour_and_lines_in_wrong_order_are_not(tmp_path: Path, pause_s: float) -> None:
+    assert doubts_of(tmp_path, lambda step: pause_s * (step >= 30)) == []
