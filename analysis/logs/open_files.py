@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -20,16 +21,18 @@ def has_writer(path: Path, changed: float) -> bool:
 def handle(path: Path, changed: float) -> Path | None:
     """A handle by which a process writes the file, such as `/proc/812/fd/1`.
 
-    A folder of thousands of logs is looked up in one snapshot of all writers. A hit is checked again, and so is a
-    miss if the file has grown since the snapshot.
+    A folder of thousands of logs is looked up in one snapshot of all open files. Whether a handle of it writes is
+    asked now; a file that has grown since the snapshot, or whose handles are gone, is looked for anew.
     """
     place = os.path.realpath(path)
-    taken, written = _snapshot(int(time.monotonic() / FEW_S))
-    found = written.get(place)
-    if found and holds(found, path):
-        return found
-    outdated = changed > taken - TICK_S
-    return _all_written().get(place) if found or outdated else None
+    taken, handles = _snapshot(int(time.monotonic() / FEW_S))
+    found = _writing(handles.get(place, ()), path)
+    outdated = place in handles or changed > taken - TICK_S
+    return found or (_writing(_all_open().get(place, ()), path) if outdated else None)
+
+
+def _writing(handles: Iterable[Path], path: Path) -> Path | None:
+    return next((handle for handle in handles if holds(handle, path)), None)
 
 
 def holds(handle: Path, path: Path) -> bool:
@@ -41,20 +44,20 @@ def holds(handle: Path, path: Path) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _snapshot(_moment: int) -> tuple[float, dict[str, Path]]:
-    return time.time(), _all_written()
+def _snapshot(_moment: int) -> tuple[float, dict[str, list[Path]]]:
+    return time.time(), _all_open()
 
 
-def _all_written() -> dict[str, Path]:
-    """All files that are open for writing now, each with a handle."""
-    found: dict[str, Path] = {}
+def _all_open() -> dict[str, list[Path]]:
+    """All files that are open now, each with its handles."""
+    found: dict[str, list[Path]] = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             for handle in (process / "fd").iterdir():
                 with suppress(OSError):  # closed since it was listed
                     place = str(handle.readlink())
-                    if _is_file(place) and _writes(process, handle.name):
-                        found[place] = handle
+                    if _is_file(place):
+                        found.setdefault(place, []).append(handle)
     return found
 
 
