@@ -1,4 +1,4 @@
-"""Lines in GBK, Big5, Shift-JIS or EUC-KR -> lines in UTF-8.
+"""Lines in GBK, Big5, Shift-JIS, EUC-JP or EUC-KR -> lines in UTF-8.
 
 A log does not say its encoding. It is taken for one of these once a line that is no UTF-8 holds a word of a
 training in it, such as `损失` or `손실`; lines before that stay as they are. Lines that are UTF-8 always stay.
@@ -15,6 +15,7 @@ WORDS = {
     "gb18030": "损失 训练 学习率 准确率 验证 轮次 步数 迭代",
     "cp950": "損失 訓練 學習率 準確率 驗證 輪次 步數",
     "cp932": "損失 学習 精度 検証 エポック ステップ",
+    "euc_jp": "損失 学習 精度 検証 エポック ステップ",
     "cp949": "손실 학습 정확도 검증 에폭 스텝",
 }
 

@@ -36,7 +36,7 @@ SAMPLES = (1 << 20, 8 << 20)  # bytes after which to infer an unknown format; af
 CANDIDATE = patterns.lazy_regex(
     rb"(?i)(?:loss|nll|ppl|perplex|bp[bc]\b|entropy|xent|logloss|rmse|\bmae\b|objective|cost|reward|\breturns?\b|acc|f1\b|multiclass"
     rb"|lr\b|rate\b|\btime\b|norm|err|score|objf|\b[bc]?ce\b|\bmse\b|learn|train|epoch|\bavg|seconds|/ ?s(?:ec)?\b"
-    rb"|\d/\d+ +\d[\d.]*G +\d|verlust|perte|rdida|%b)"
+    rb"|\d/\d+ +\d[\d.]*G +\d|verlust|perte|rdida|\bperd(?:as?|ita)\b|%b)"
     % "|".join("损失 損失 ロス 손실 потер лосс".split()).encode()
 )
 

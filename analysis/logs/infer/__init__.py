@@ -34,6 +34,7 @@ MOST_LINES = 40_000
 MOST_SHAPES = 1_000
 MOST_PATTERNS = 40
 _MOST_IN_HEADER = 4  # values without a name: `[14/300][250/1251]`
+_STANDS = 5  # steps with one loss
 EXCERPT = 60  # lines; in a longer text a single record may be an example
 # A run that stops early prints its best line once more.
 _BEST_BELOW = LineTable(
@@ -161,7 +162,14 @@ def _is_alive(line: Candidate, few: bool) -> bool:
     if line.place and "loss" in line.columns and line.shape.count < 3:
         rich = len({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu"} & set(line.columns)) > 2
         return (few or rich) and not (line.is_quoted or SAVES.match(line.shape.words[0]))
-    return line.shape.count > 1 and line.speaks and bool(line.changing)
+    return line.shape.count > 1 and line.speaks and (bool(line.changing) or _stands_still(line))
+
+
+def _stands_still(line: Candidate) -> bool:
+    """Whether a step with a name counts while the loss never changes, as that of a dead network."""
+    if line.place is None or line.place.guessed or "loss" not in line.columns:
+        return False
+    return len({*line.shape.column(line.place.at)}) >= _STANDS
 
 
 def _stands_beside(main: Candidate, records: int) -> bool:

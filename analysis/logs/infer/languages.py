@@ -11,18 +11,24 @@ from functools import cache, lru_cache
 
 _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "learning rate": "学习率|學習率|学習率|학습률|lernrate|taux d.apprentissage|tasa de aprendizaje"
+    "|taxa de aprendizado|tasso di apprendimento"
     "|скорость обучения",
     "loss": "损失函数值|损失值|损失|損失値|損失值|損失|ロス|손실값|손실|로스|verlust|pertes?|p[ée]rdida"
+    "|perdas?|perdita"
     "|функция потерь|потер[яьи]|лосс",
     "step": "步数|步數|步骤|步|ステップ|스텝|schritt|[ée]tape|paso|шаг",
     "iteration": "迭代次数|迭代|疊代|反復|イテレーション|it[ée]ration|iteraci[oó]n|итерация",
     "epoch": "轮次|轮数|轮|輪次|輪|エポック|에포크|에폭|epoche|[ée]poque|[ée]poca|эпоха",
     "batch": "批次|バッチ|배치|lote|батч",
-    "accuracy": "准确率|準確率|正确率|正確率|正解率|精度|정확도|genauigkeit|exactitude|exactitud|точность",
-    "validation": "验证集|验证|驗證集|驗證|検証|검증|validierung\\w*|validaci[oó]n|валидаци[яиюей]+"
+    "accuracy": "准确率|準確率|正确率|正確率|正解率|精度|정확도|genauigkeit|exactitude|exactitud"
+    "|acur[áa]cia|accuratezza"
+    "|точность",
+    "validation": "验证集|验证|驗證集|驗證|検証|검증|validierung\\w*|validaci[oó]n|valida[çc][ãa]o"
+    "|validazione|валидаци[яиюей]+"
     "|(?:held|hold)[- ]?out(?!\\w)",
     "test": "测试集|测试|測試|テスト|테스트|тест",
-    "training": "训练集|训练|訓練|学習|훈련|학습|entra[îi]nement|entrenamiento|обучени[яеию]+",
+    "training": "训练集|训练|訓練|学習|훈련|학습|entra[îi]nement|entrenamiento"
+    "|treinamento|addestramento|обучени[яеию]+",
     "average": "平均|평균|durchschnittliche?r?|moyenne|средн\\w+",
     "time": "耗时|耗時|用时|用時|时间|時間|시간|zeit|temps|tiempo|время",
     "best": "最佳|最优|最優|最好|最良|最高|最低|최고|최적|bester?|meilleure?|mejor|лучш\\w+",

@@ -21,6 +21,7 @@ _PLAIN = r"[^\s|,;]+"  # enough to recognize a torn line
 _NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
 _ORDINAL = re.compile(ORDINAL)
 _LONGEST_END = 60
+_ROW = r"^[-+.\d]+[eE\d.+-]*(?:,[-+.\deEnaif]*){2,}$"  # of a table, with more cells or fewer
 _LOOSE = re.compile(r"(\|[^|\w]*[─-▟╸][^|\w]*\||(?<=%)\|[^|\w]*\||[\[|][=#>. -]{5,}[\]|]|[─-▟╸]+|\s+|\d+|�+)")
 
 
@@ -58,7 +59,8 @@ def compile_line(
         literals.append(shape.words[at + 1].decode(errors="replace"))
         parts.append(_between(shape.words[at + 1]) if at < end else _end(shape, end))
     torn = _looks(parts, unlike) if looks and any(c.isalpha() for c in literals[0]) else None
-    needle = _needle(literals[:1] if torn else literals) or _common(shape)
+    torn = _ROW if looks and _is_row(shape) else torn
+    needle = _needle(literals[:1] if torn and torn != _ROW else literals) or _common(shape)
     fractions = any(cell.column == "epoch" and has_fractions(shape.column(cell.at)) for cell in named)
     return LineTable(name, role, "".join(parts), needle, torn, fractions)
 
@@ -130,9 +132,16 @@ def _piece(word: str, at_edge: bool, exact: bool) -> str:
 def _end(shape: LineShape, at: int) -> str:
     rest = shape.words[at + 1].rstrip()
     if not rest:
-        return r"(?![\w.]*\w)" if shape.slots == at + 1 else ""
+        if shape.slots > at + 1:
+            return ""
+        return r"(?![\w.,+-]*\w)" if _is_row(shape) else r"(?![\w.]*\w)"
     whole = shape.slots == at + 1 and len(rest) <= _LONGEST_END
     return _literal(rest if whole else rest[:2].rstrip())
+
+
+def _is_row(shape: LineShape) -> bool:
+    """Whether it is numbers with commas between them."""
+    return set(shape.literals[1:-1]) == {b","} and not shape.words[0]
 
 
 def _needle(literals: list[str]) -> str:

@@ -121,7 +121,7 @@ VALUE = re.compile(
     % (NUMBER, _UNIT, _RATE, _COUNTED, ORDINAL)
     + rb"|(?:(?<=[=:])|(?<=[=:] ))(?:N/A|n/a|None|null|-)(?=[\s,;|)\]}]|$)"
 )
-_PLAIN_ROW = re.compile(rb"[\d.,eE+\-naifNAIF]+")
+PLAIN_ROW = re.compile(rb"[\d.,eE+\-naifNAIF]+")
 _CELL = re.compile(rb"[^,]+")
 PADDED = (b"[", b"(", b":", b"=", b"|")  # a number stands behind it with blanks or without
 _ALIKE = bytes.maketrans(b"123456789", b"000000000")
@@ -238,7 +238,7 @@ def cut(text: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:
 @lru_cache(maxsize=4096)
 def _spans(text: bytes) -> tuple[tuple[int, int], ...]:
     """Where the values of a line stand, in text whose digits are all alike."""
-    value = _CELL if b"," in text and _PLAIN_ROW.fullmatch(text) else VALUE
+    value = _CELL if b"," in text and PLAIN_ROW.fullmatch(text) else VALUE
     return tuple(match.span() for match in value.finditer(text))
 
 

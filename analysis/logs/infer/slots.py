@@ -66,6 +66,8 @@ def find_slots(shape: LineShape) -> list[Slot]:
     left = shape.english[0].decode(errors="replace")
     for at in range(shape.slots):
         right = shape.english[at + 1]
+        if not shape.words[at + 1].isascii() and _COUNTED_FIRST.match(right):
+            right = right.lstrip()  # `第 3 轮 损失: 2.5`
         counted = COUNTED.match(right)
         glued = at + 1 < shape.slots and UNIT.fullmatch(right)  # to the next value: `E01 B0010`
         no_unit = counted or glued or _names_one_of_several(right, shape.english)
@@ -281,6 +283,7 @@ _MEASURED_AT = lazy_regex(
 )
 _LOGGER = lazy_regex(r"\s-\s|\]\s")  # between a logger's name and its message
 _COUNTED_APART = lazy_regex(rf"(?i)\s*(?P<place>{_PLACE})\s*(?:[:=]|is|was)\s*")
+_COUNTED_FIRST = lazy_regex(rb"\s+%b\s.*[A-Za-z]" % COUNTED.pattern)
 _AFTER = lazy_regex(r"(?i)(?:\bthe )?(?P<what>[a-z][^|,;:=]*?) +(?:at|after) *$")
 
 
@@ -340,10 +343,12 @@ def _set(words: str) -> str | None:
 def _begun_by(slot: Slot, row: Sequence[Slot]) -> str | None:
     """The set of `Val Loss: 2.1 | Acc: 0.4` behind `Train Loss: 2.0 | Acc: 0.5`: the names below it recur."""
     named = _SET_FIRST.match(slot.key or "")
+    if named is None:
+        return None
     keys = [other.key for other in row[: slot.at] if other.key]
     behind = [other.key for other in row[slot.at + 1 :] if other.key]
     recurs = any(key in keys and MEASURE.search(key) for key in behind)
-    return named["set"] if named and recurs and slot.key not in keys else None
+    return named["set"] if recurs and slot.key not in keys else None
 
 
 def _words(shape: LineShape, at: int) -> str:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from gputel.analysis.logs.infer.naming import name_as
 from gputel.analysis.logs.infer.places import Named
-from gputel.analysis.logs.infer.shapes import LineShape, cut, without_unit
+from gputel.analysis.logs.infer.shapes import PLAIN_ROW, LineShape, cut, without_unit
 from gputel.analysis.logs.names import Vocabulary
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -93,14 +94,17 @@ def _above(lines: Sequence[bytes], first: int) -> Iterator[bytes]:
     """The lines that may be a heading, nearest first, without rows of a table."""
     near = 0
     for line in reversed(lines[max(0, first - FURTHEST) : first]):
-        if not _REDRAWN.search(line) and not _is_row(line):
+        if not _is_row(line) and not _REDRAWN.search(line):
             near += 1
             yield line
         if near == ABOVE:
             return
 
 
+@lru_cache(maxsize=FURTHEST)
 def _is_row(line: bytes) -> bool:
+    if PLAIN_ROW.fullmatch(line) and b"," in line.strip(b","):
+        return True
     literals, values = cut(line)
     return len(values) > 1 and all(_BETWEEN.fullmatch(without_unit(literal)) for literal in literals)
 
