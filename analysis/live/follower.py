@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from gputel.analysis import stores
+from gputel.analysis import stores, text
 from gputel.analysis.live.resume import Positions
 from gputel.analysis.live.runs import (
     Followed,
@@ -63,6 +63,8 @@ class Follower:
         self._skipped: set[str] = set()
         self._is_full = self._is_changed = False
         self._is_shown = True  # whether everything read so far has been shown
+        self._first = 0  # runs of the first reading that have been read
+        self._first_at = now()
         if "-" in self._words:
             self.runs.append(FollowedPipe("-", piped, positions, formats))
         if commands:
@@ -82,6 +84,16 @@ class Follower:
             for word in self.waiting
         ]
 
+    @property
+    def first_reading(self) -> str:
+        """How far the first reading of all runs has come, for a view that has nothing else to show yet."""
+        if not self.runs:
+            return "looking for runs"
+        share = self._first / len(self.runs)
+        left_s = (self._now() - self._first_at) * (1 / share - 1) if share else 0.0
+        left = f", {text.duration(left_s, 0)} left" if left_s >= 1 else ""
+        return f"reading runs: {self._first:,} of {len(self.runs):,}{left}"
+
     def updates(self, stop: Callable[[], bool] = lambda: False) -> Iterator[list[Update]]:
         """Yields what is new, at least once a second even if nothing is, until everything is over or `stop()`.
 
@@ -99,7 +111,7 @@ class Follower:
         self._read_at = self._now()
         if self._read_at - self._looked >= LOOK_S:
             self._look()
-        pairs = [(run, update) for run in self.runs for update in run.read()]
+        pairs = [(run, update) for run in self._counted() for update in run.read()]
         self._in_a_row = self._in_a_row + 1 if pairs else 0
         self._is_full = any(run.is_full for run in self.runs)
         if pairs:
@@ -107,6 +119,11 @@ class Follower:
         for run, update in pairs:
             run.state.take(update)
         return [update for _, update in pairs]
+
+    def _counted(self) -> Iterator[Followed]:
+        for number, run in enumerate(self.runs):
+            yield run
+            self._first = max(self._first, number + 1)
 
     def shown(self) -> None:
         """Call this once everything read has been shown; positions are then saved, once a second at most."""

@@ -237,6 +237,7 @@ def _show_on_terminal(asked: Mapping[str, Any], piped: int) -> int:
         terminal = app.Terminal(
             lambda ending: snapshots.snapshots(session, troubles, ending),
             session.follower.wake,
+            reading=lambda: session.follower.first_reading,
             bell=asked["bell"],
             exit_on_alarm=asked["exit_on_alarm"],
             has_unicode=text.has_unicode(os.environ),

@@ -29,6 +29,7 @@ from gputel.analysis.live.terminal.text import in_ascii
 
 Feed = Callable[[threading.Event], Iterator[Snapshot]]
 ALARMED = 4
+READING_S = 0.25
 
 
 class SnapshotReady(Message):
@@ -109,12 +110,13 @@ class Terminal(App[int]):
         feed: Feed,
         wake: Callable[[], None] = lambda: None,
         *,
+        reading: Callable[[], str] = lambda: "",
         bell: bool = False,
         exit_on_alarm: bool = False,
         has_unicode: bool = True,
     ) -> None:
         super().__init__(driver_class=OutputDriver, ansi_color=True)
-        self._feed, self._wake = feed, wake
+        self._feed, self._wake, self._reading = feed, wake, reading
         self._rings_bell, self._exits, self._has_unicode = bell, exit_on_alarm, has_unicode
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="gputel-tail", daemon=True)
@@ -131,7 +133,12 @@ class Terminal(App[int]):
         for number in (signal.SIGTERM, signal.SIGHUP):
             with contextlib.suppress(ValueError, RuntimeError):  # only a main thread hears signals
                 loop.add_signal_handler(number, self.exit)
+        self._first_reading = self.set_interval(READING_S, self._show_reading)
         self._thread.start()
+
+    def _show_reading(self) -> None:
+        self.snapshot = replace(self.snapshot, reading=self._reading())
+        self._draw()
 
     def on_unmount(self) -> None:
         self._ending.set()
@@ -145,6 +152,7 @@ class Terminal(App[int]):
             self._thread.join()
 
     def on_snapshot_ready(self, message: SnapshotReady) -> None:
+        self._first_reading.stop()
         rings_before, self.snapshot = self.snapshot.rings, message.snapshot
         if self._rings_bell and self.snapshot.rings > rings_before:
             self.bell()

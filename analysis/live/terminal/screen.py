@@ -85,7 +85,7 @@ def pad(lines: Sequence[Text], width: int, height: int) -> list[Text]:
 
 def _runs(snapshot: Snapshot, options: ViewOptions, width: int, height: int) -> list[Text]:
     if not snapshot.runs:
-        return [fit(line(("waiting for a run", "dim")), width)]
+        return [fit(line((snapshot.reading or "waiting for a run", "dim")), width)]
     run = chosen(snapshot, options)
     if options.events:
         return _events(run, width, height)

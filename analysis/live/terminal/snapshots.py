@@ -37,6 +37,8 @@ class Snapshot:
     notes: Sequence[str] = ()
     rings: int = 0
     alarmed: bool = False
+    reading: str = ""
+    """How far the first reading has come; empty once it is over."""
 
 
 def snapshots(

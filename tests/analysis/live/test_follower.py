@@ -6,7 +6,11 @@ import gzip
 import os
 from pathlib import Path
 
+import pytest
+
 from gputel.analysis.live.follower import Follower
+from gputel.analysis.live.runs import FollowedLog
+from gputel.analysis.live.update import Update
 from tests.analysis.live.scenes import (
     STEP,
     Clock,
@@ -27,6 +31,31 @@ def test_fifo_is_followed(tmp_path: Path, clock: Clock) -> None:
     assert update.run == str(fifo)
     assert update.increment
     assert update.increment.open_records["step"].to_list() == [1]
+    follower.close()
+
+
+def test_first_reading_counts_runs_and_says_the_time_left(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abcd":
+        (tmp_path / f"{name}.log").write_text(log_of(range(3)))
+    follower = Follower([str(tmp_path)], now=clock)
+    assert follower.first_reading == "looking for runs"
+    said = []
+
+    def slowly(run: FollowedLog) -> list[Update]:
+        said.append(follower.first_reading)
+        clock.now += 2.0
+        return []
+
+    monkeypatch.setattr(FollowedLog, "read", slowly)
+    follower.read()
+    assert said == [
+        "reading runs: 0 of 4",
+        "reading runs: 1 of 4, 6 s left",
+        "reading runs: 2 of 4, 4 s left",
+        "reading runs: 3 of 4, 2 s left",
+    ]
     follower.close()
 
 

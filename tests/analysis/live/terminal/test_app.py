@@ -52,6 +52,18 @@ def on_screen(terminal: Terminal) -> str:
     return "\n".join(text.plain for text in terminal.canvas.lines)
 
 
+def test_first_reading_is_shown_until_there_is_a_run() -> None:
+    """Reading many logs takes a while, in which an empty screen would look as if nothing were found."""
+
+    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
+        await until(pilot, lambda: "reading runs: 12 of 300, 8 s left" in on_screen(terminal))
+        feed.queue.put(snapshot_of(RunSnapshot(d16_view())))
+        await until(pilot, lambda: "step 250" in on_screen(terminal))
+        assert "reading runs" not in on_screen(terminal)
+
+    use_terminal(use, reading=lambda: "reading runs: 12 of 300, 8 s left")
+
+
 def test_alarm_appears_and_is_over() -> None:
     async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
         feed.queue.put(snapshot_of(RunSnapshot(d16_view(), [NAN], [NAN]), alarmed=True, rings=1))
