@@ -25,6 +25,7 @@ UNUSED = 80.0  # % utilization; below it GPUs lack work
 INPUT = 0.15  # share of a step spent waiting for data
 STREAMING, TENSOR = 60.0, 40.0  # % of cycles in which DRAM, and tensor cores, are active
 FULL_POWER, GOOD_MFU = 0.85, 35.0
+STEPS_FLAG = "'gputel record --inside steps' tells how long each step of PyTorch waits for data"
 DATA = (
     "data_ms",
     "data_time_ms",
@@ -54,9 +55,11 @@ def bottleneck_verdict(case: Case) -> Verdict:
         reason = rule(case, facts)
         if reason:
             answer, evidence = reason
-            return Verdict(QUESTION, answer, (*evidence, *_rest(facts)), facts)
+            more = _how_to_see_waits(case, facts) if rule is _starved else []
+            return Verdict(QUESTION, answer, (*evidence, *more, *_rest(facts)), facts)
     lacking = [name for name in ("util", "power_share", "tensor_active", "mfu") if facts[name] is None]
     unclear = unseen(case) or (["no figure stands out"] if len(lacking) < 4 else [])
+    unclear += _how_to_see_waits(case, facts) if unclear else []
     unclear += [f"not known: {', '.join(SPOKEN[name] for name in lacking)}"] if lacking else []
     return Verdict(QUESTION, UNKNOWN, (*unclear, *_rest(facts)), facts)
 
@@ -84,6 +87,16 @@ def unseen(case: Case) -> list[str]:
     """Says that steps were slow, and that nothing recorded of the machine tells why."""
     seconds = slow_seconds(case.steps, case.clock_error_s) if _machines(case) else None
     return [f"{seconds.why}: cause not seen"] if seconds else []
+
+
+def _how_to_see_waits(case: Case, facts: dict[str, Any]) -> list[str]:
+    """Names the option that would have told of waits for data, where a command was recorded without it."""
+    recording = case.subject.recording
+    if recording is None or case.steps.is_empty() or facts["data_share"] is not None:
+        return []
+    inside = recording.descriptions[-1].get("inside")
+    level = inside.get("level") if isinstance(inside, dict) else None
+    return [STEPS_FLAG] if recording.descriptions[-1].get("argv") and level in ("off", "stacks") else []
 
 
 def _machines(case: Case) -> dict[str | None, MachineTables]:

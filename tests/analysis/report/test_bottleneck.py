@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gputel.analysis.report import Case
-from gputel.analysis.report.bottleneck import bottleneck_verdict
+from gputel.analysis.report.bottleneck import STEPS_FLAG, bottleneck_verdict
 from gputel.analysis.runs import RunData
 from tests.analysis.report.tables import gpus, rows
 
@@ -108,3 +108,23 @@ def test_printed_mfu_that_the_runs_own_figures_contradict_is_no_evidence(subject
     ]
     found = bottleneck_verdict(Case(subject(lines, gpus=2), rows(), gpus({}, {})))
     assert (found.answer, found.facts["mfu"]) == ("unknown", None)
+
+
+@pytest.mark.parametrize(
+    ("description", "is_named"),
+    [
+        ({"argv": ["python", "train.py"], "inside": {"level": "stacks"}}, True),
+        ({"argv": ["python", "train.py"], "inside": {"level": "steps"}}, False),
+        ({"argv": ["python", "train.py"]}, False),
+        ({"argv": [], "inside": {"level": "off"}}, False),
+    ],
+)
+def test_idle_gpus_of_a_recording_without_steps_name_the_option_that_tells_why(
+    subject: Make, description: dict[str, object], is_named: bool
+) -> None:
+    run = subject([], gpus=1)
+    assert run.recording
+    run.recording.descriptions[:] = [description]
+    found = bottleneck_verdict(Case(run, rows(util=55.0), gpus({})))
+    assert found.answer == "input"
+    assert (STEPS_FLAG in found.evidence) is is_named

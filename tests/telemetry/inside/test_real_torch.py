@@ -84,13 +84,16 @@ RANKS = """
 import os
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
 def rank(number, folder):
     dist.init_process_group("gloo", f"file://{folder}/meet", rank=number, world_size=2)
-    ddp = torch.nn.parallel.DistributedDataParallel(model)
+    wrapped = WRAPPED
+    optimizer = torch.optim.AdamW(model.parameters())
     for (batch,) in batches(4):
-        ddp(batch).square().sum().backward()
+        wrapped(batch).square().sum().backward()
         optimizer.step()
-    del ddp  # torch 2.13 may wait for itself for ever where this outlives the process group
+    del wrapped  # torch 2.13 may wait for itself for ever where this outlives the process group
     dist.destroy_process_group()
 if __name__ == "__main__":
     mp.spawn(rank, (os.getcwd(),), nprocs=2)
@@ -113,9 +116,11 @@ def test_steps_are_counted_and_the_output_is_as_without_hooks(meeting: Path, tmp
     assert unseen.failures(meeting) == []
 
 
-def test_ranks_of_ddp_are_named(meeting: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrapped", ["DistributedDataParallel(model)", "fully_shard(model)"])
+def test_ranks_of_a_training_are_named(wrapped: str, meeting: Path, tmp_path: Path) -> None:
     """`mp.spawn` sets no RANK: torch itself is asked."""
-    process = run(Path(sys.executable), BEGIN + RANKS, environment(meeting, level="steps"), cwd=tmp_path)
+    script = BEGIN + RANKS.replace("WRAPPED", wrapped)
+    process = run(Path(sys.executable), script, environment(meeting, level="steps"), cwd=tmp_path)
     assert process.returncode == 0, process.stderr
     contents = [path.read_bytes() for path in meeting.glob(f"*{step_records.ENDING}")]
     heads = [head for content in contents if (head := step_records.header(content))]
