@@ -56,7 +56,7 @@ GROUPS: Groups = {
     "commands",
     multiple=True,
     metavar="RANK=COMMAND",
-    help="Follow the output of a command as one rank.",
+    help="Follow a command's output as one rank; or prometheus:URL.",
 )
 @click.option("--format", "chosen", metavar="NAME|FILE", help="Read with this format only.")
 @click.option("--plain", is_flag=True, help="Print a line for each record, for pipes and files.")
@@ -114,6 +114,9 @@ def open_follower(
     if not paths and not froms:
         hint = "name a log, a run folder, or --from RANK=COMMAND"
         raise GputelError("gputel tail", "nothing to follow", hint, exit_code=2)
+    servers = [text.removeprefix("prometheus:") for text in froms if text.startswith("prometheus:")]
+    if servers:
+        return _of_databases(servers, paths, others=len(froms) > len(servers))
     paths = sources.in_natural_order(paths)
     words = [str(sources.latest()) if word == "latest" else word for word in paths]
     ranks = [split_command(text) for text in froms]
@@ -122,6 +125,20 @@ def open_follower(
         return Follower(words, ranks, formats, piped=piped)
     positions = _positions(words, froms, chosen, view, fresh=fresh)
     return Follower(words, ranks, formats, positions=positions)
+
+
+def _of_databases(servers: Sequence[str], runs: Sequence[str], *, others: bool) -> Follower:
+    """Follows runs, which are known by name, in each of the databases."""
+    from gputel.analysis.live.database import FollowedDatabase
+    from gputel.analysis.live.follower import Follower
+
+    if others:
+        raise click.UsageError("--from prometheus:URL and --from RANK=COMMAND are alternatives")
+    if not runs:
+        raise click.UsageError("name the run: its label `run` in the database")
+    follower = Follower([])
+    follower.runs += [FollowedDatabase(server, run) for server in servers for run in runs]
+    return follower
 
 
 class Notes:
