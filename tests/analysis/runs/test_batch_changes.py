@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gputel.analysis.logs.log import Log
-from gputel.analysis.runs.batch import step_tokens
+from gputel.analysis.runs.batch import batch_figures, step_tokens
 
 Read = Callable[[str], Log]
 HEAD = "Total batch size 262,144 => gradient accumulation steps: 4\n"
@@ -38,23 +38,23 @@ def doubled(step: int) -> int:
 def test_batch_that_doubles_late_is_the_mean_of_all_steps(
     read: Read, lines: Callable[[Callable[[int], int]], str], head: str
 ) -> None:
-    found = step_tokens(read(head + lines(doubled)))
+    found = step_tokens(batch_figures(read(head + lines(doubled))))
     assert found.tokens == pytest.approx(327_680, rel=5e-4)
     assert found.origin.startswith("mean of a batch that changes between 262,14")
     assert [doubt.what for doubt in found.doubts] == (["batch"] if head else [])
 
 
 def test_ramp_of_sequence_lengths_has_its_mean(read: Read) -> None:
-    found = step_tokens(read(counted(lambda step: 32_768 * (1 + step // 100))))
+    found = step_tokens(batch_figures(read(counted(lambda step: 32_768 * (1 + step // 100)))))
     assert (found.tokens, found.error, found.doubts) == (81_920, None, ())
 
 
 @pytest.mark.parametrize("lines", [rated, counted])
 def test_one_batch_stays_what_was_printed(read: Read, lines: Callable[[Callable[[int], int]], str]) -> None:
-    found = step_tokens(read(HEAD + lines(lambda _: 262_144)))
+    found = step_tokens(batch_figures(read(HEAD + lines(lambda _: 262_144))))
     assert (found.tokens, found.origin, found.doubts) == (262_144, "printed", ())
 
 
 def test_throughput_that_is_a_running_mean_changes_no_batch(read: Read) -> None:
     text = rated(lambda step: 262_144 * (2 if step % 3 else 1), lambda step: 262_144 / (1 + step % 5))
-    assert step_tokens(read(HEAD + text)).origin == "printed"
+    assert step_tokens(batch_figures(read(HEAD + text))).origin == "printed"
