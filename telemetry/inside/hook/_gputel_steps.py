@@ -84,7 +84,7 @@ class StepSums:
         if kind == FETCHED:
             before, count = self._unclaimed.get(iterator, NO_FETCHES)
             self._unclaimed[iterator] = before + took, count + 1
-        elif kind == EVALUATED or self._unclaimed.pop(iterator, None) is not None:  # what was not trained on
+        elif kind == EVALUATED or self._unclaimed.pop(iterator, NO_FETCHES)[1]:  # what was not trained on
             self._flags |= EVALUATES
 
     def _take_backward(self, took: int) -> None:

@@ -5,6 +5,7 @@ They are not in the development environment: `pip install accelerate deepspeed l
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -151,11 +152,17 @@ ALONE = {
 }
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 @pytest.mark.parametrize("name", TRAININGS)
 def test_steps_are_counted_of(name: str, meeting: Path, tmp_path: Path) -> None:
     training = TRAININGS[name]
     pytest.importorskip(training.needs)
-    more = {**ALONE, "MASTER_PORT": "0"} if training.needs == "deepspeed" else {}
+    more = {**ALONE, "MASTER_PORT": str(free_port())} if training.needs == "deepspeed" else {}
     script = BEGIN + training.script + END
     plain, hooked = (
         run(
