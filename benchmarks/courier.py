@@ -15,7 +15,6 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -164,7 +163,7 @@ def recording(run: Path, seconds: float, machine: str) -> Iterator[subprocess.Po
             time.sleep(0.05)
         yield process
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         process.wait()
 
 
@@ -190,7 +189,7 @@ def kills(rounds: int, seed: int) -> dict[str, Any]:
                 couriers[number % 2].kill()
                 couriers[number % 2].wait()
                 couriers[number % 2] = sender(order)
-            recorder.send_signal(signal.SIGINT)
+            recorder.terminate()
             recorder.wait()
         took = time.monotonic() - begun
         for courier in couriers:
