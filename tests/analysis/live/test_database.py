@@ -34,7 +34,7 @@ def push(folder: Path, database: databases.Database, run: str, *, ends: bool) ->
     """Twenty seconds of two nodes with a GPU each; a step takes two seconds. Returns the first second."""
     begun, backlog = int(time.time()) - START_S, Backlog()
     for second in range(20):
-        row = {}
+        row: dict[bytes, float] = {}
         for node in "01":
             labels = {"job": "gputel", "run": run, "node": node}
             gpu = {**labels, "gpu": "0"}
