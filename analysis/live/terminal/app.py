@@ -120,7 +120,7 @@ class Terminal(App[int]):
         self._rings_bell, self._exits, self._has_unicode = bell, exit_on_alarm, has_unicode
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="gputel-tail", daemon=True)
-        self.snapshot = Snapshot(datetime.now(timezone.utc))
+        self.snapshot = Snapshot(datetime.now(timezone.utc), reading=reading())
         self.options = ViewOptions()
         self.canvas = Canvas()
         self.fault: BaseException | None = None

@@ -34,6 +34,7 @@ COMMANDS = {
     "report": ("report", D16),
     "parse": ("parse", D16, D24, str(LOGS / "nan.log")),
     "compare": ("compare", D16, D24),
+    "runs": ("runs", str(LOGS)),
     "plan": ("plan", "--depth", "12,20", "--on", "8xH100"),
 }
 
