@@ -5,6 +5,7 @@ They are not in the development environment: `pip install accelerate deepspeed l
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from pathlib import Path
@@ -131,7 +132,7 @@ trainer.fit(model, DataLoader(torch.rand(8, 4), batch_size=2))
 import deepspeed
 model = torch.nn.Linear(4, 1)
 engine, _, loader, _ = deepspeed.initialize(
-    model=model, model_parameters=model.parameters(), training_data=torch.rand(16, 4), config={
+    model=model, model_parameters=model.parameters(), training_data=list(torch.rand(16, 4)), config={
         "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2,
         "optimizer": {"type": "AdamW", "params": {"torch_adam": True}},
     },
@@ -162,7 +163,12 @@ def free_port() -> int:
 def test_steps_are_counted_of(name: str, meeting: Path, tmp_path: Path) -> None:
     training = TRAININGS[name]
     pytest.importorskip(training.needs)
-    more = {**ALONE, "MASTER_PORT": str(free_port())} if training.needs == "deepspeed" else {}
+    built = os.environ.get(
+        "TORCH_EXTENSIONS_DIR", str(tmp_path / "extensions")
+    )  # DeepSpeed compiles one: a minute
+    more = {"TORCH_EXTENSIONS_DIR": built}
+    if training.needs == "deepspeed":
+        more |= {**ALONE, "MASTER_PORT": str(free_port())}
     script = BEGIN + training.script + END
     plain, hooked = (
         run(
