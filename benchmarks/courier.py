@@ -143,6 +143,16 @@ def moto(folder: Path) -> Iterator[int]:
 
 
 @contextmanager
+def server(folder: Path, port: int | None) -> Iterator[int]:
+    """The port of a running S3 server that has a bucket `runs`, or of one of our own."""
+    if port:
+        yield port
+    else:
+        with moto(folder) as ours:
+            yield ours
+
+
+@contextmanager
 def recording(run: Path, seconds: float, machine: str) -> Iterator[subprocess.Popen[bytes]]:
     words = [
         "record",
@@ -171,10 +181,10 @@ def sender(sending: Sending, **env: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(sending.start(0), env={**os.environ, **env}, cwd=ROOT)
 
 
-def kills(rounds: int, seed: int) -> dict[str, Any]:
+def kills(rounds: int, seed: int, given: int | None) -> dict[str, Any]:
     """Kills one of two couriers after a moment, `rounds` times, while the other one sends, too."""
     chance = random.Random(seed)
-    with tempfile.TemporaryDirectory() as place, moto(Path(place)) as port:
+    with tempfile.TemporaryDirectory() as place, server(Path(place), given) as port:
         run, proxy = Path(place) / "d20", FaultyProxy(port, seed)
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
         os.environ.update(
@@ -297,12 +307,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=("kills", "cost"))
+    parser.add_argument(
+        "--port", type=int, help="of an S3 server on this machine with an empty bucket `runs`; else moto"
+    )
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     load = os.getloadavg()[0]
-    result = kills(asked.rounds, asked.seed) if asked.what == "kills" else cost(asked.seconds)
+    result = kills(asked.rounds, asked.seed, asked.port) if asked.what == "kills" else cost(asked.seconds)
     print(json.dumps({**result, "load": [round(load, 1), round(os.getloadavg()[0], 1)]}, indent=2))
     sys.exit(bool(result.get("differing")) or result.get("sealed") is False)
 

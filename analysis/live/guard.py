@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gputel.analysis.live.update import Update
     from gputel.analysis.live.view import View
 
+TELL_S = 0.9  # each second; telling more often would wake the guard itself, which watches the folder
 CLOSING_S = 600.0  # time the recorder may take to close the run
 
 
@@ -55,6 +56,7 @@ class Guard:
         self._exporter: Exporter | None = None
         self._alarm_log = AlarmLog(Path(instructions.segment))
         self._run_alarms: RunAlarms | None = None
+        self._told = float("-inf")  # when the process that pushes was last told
 
     def run(self) -> None:
         """Judges the run until command and recorder have ended, up to the last line printed."""
@@ -104,7 +106,8 @@ class Guard:
         active = [alarm.rule for alarm in run_alarms.active]
         if self._exporter is not None:
             self._exporter.show([(view, active)])
-        if self._instructions.pushes:
+        if self._instructions.pushes and time.monotonic() - self._told >= TELL_S:
+            self._told = time.monotonic()
             from gputel.analysis.live import prometheus
 
             state = TrainingState(prometheus.training_figures(view), active)
