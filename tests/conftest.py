@@ -16,6 +16,7 @@ from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.store.journal import Writer
 from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier
+from tests.telemetry.remote import database as databases
 
 ROOT = Path(__file__).resolve().parents[1]
 settings.register_profile("gputel", deadline=None, derandomize=bool(os.environ.get("CI")))
@@ -115,6 +116,17 @@ def real_logs() -> Path:
     if not REAL_LOGS.is_dir():
         pytest.skip("the real logs do not lie beside this checkout")
     return REAL_LOGS
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=pytest.mark.needs(name)) for name in databases.SERVERS], scope="module"
+)
+def database(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[databases.Database]:
+    """A real database of each kind."""
+    with databases.running(request.param, tmp_path_factory.mktemp(request.param)) as running:
+        yield running
 
 
 class GivenClock:

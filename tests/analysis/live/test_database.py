@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,21 +12,10 @@ from gputel.analysis.live.follower import Follower
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.remote import remote_write
 from gputel.telemetry.remote.live_rows import LiveRow
-from gputel.telemetry.remote.push import Backlog, Pusher
-from gputel.telemetry.remote.receiver import Receiver
+from gputel.telemetry.remote.push import Backlog
 from tests.telemetry.remote import database as databases
 
 START_S = 30
-
-
-@pytest.fixture(
-    params=[pytest.param(name, marks=pytest.mark.needs(name)) for name in databases.SERVERS], scope="module"
-)
-def database(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[databases.Database]:
-    with databases.running(request.param, tmp_path_factory.mktemp(request.param)) as running:
-        yield running
 
 
 def push(folder: Path, database: databases.Database, run: str, *, ends: bool) -> int:
@@ -47,11 +35,7 @@ def push(folder: Path, database: databases.Database, run: str, *, ends: bool) ->
                 row[remote_write.labels("gputel_step", labels)] = float(second // 2)
                 row[remote_write.labels("gputel_train_loss", labels)] = 3.0 - second // 2 / 8
         backlog.add(LiveRow(begun + second, row))
-    server = Receiver(database.address, {})
-    pusher = Pusher(folder, server, backlog, now=time.time)
-    while len(backlog):
-        pusher.turn()
-    server.close()
+    databases.push_all(folder, database, backlog)
     return begun
 
 

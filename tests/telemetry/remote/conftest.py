@@ -1,14 +1,13 @@
 """A folder that plays object storage, and runs to send there."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gputel.telemetry import run_folder
 from tests.conftest import ROOT
-from tests.telemetry.remote import database as databases
 
 pytest.importorskip("obstore", reason="the extra s3 is not installed")
 
@@ -56,13 +55,3 @@ def files() -> Files:
         }
 
     return found
-
-
-@pytest.fixture(
-    params=[pytest.param(name, marks=pytest.mark.needs(name)) for name in databases.SERVERS], scope="module"
-)
-def database(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[databases.Database]:
-    with databases.running(request.param, tmp_path_factory.mktemp(request.param)) as running:
-        yield running

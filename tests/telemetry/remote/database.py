@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from gputel.telemetry.remote.push import EMPTY
+from gputel.telemetry.remote.push import EMPTY, Backlog, Pusher
 from gputel.telemetry.remote.receiver import Receiver
 
 
@@ -70,3 +70,12 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def push_all(folder: Path, database: Database, backlog: Backlog) -> None:
+    """Pushes all that waits."""
+    server = Receiver(database.address, {})
+    pusher = Pusher(folder, server, backlog, now=time.time)
+    while len(backlog):
+        pusher.turn()
+    server.close()

@@ -18,7 +18,7 @@ from gputel.telemetry.remote.push import EMPTY, Backlog, Pusher
 from gputel.telemetry.remote.receiver import PushAnswer, Receiver
 from gputel.telemetry.store.tiers import Tier, TierColumn
 from gputel.telemetry.training_state import TrainingState
-from tests.telemetry.remote.database import Database
+from tests.telemetry.remote.database import Database, push_all
 
 NOW = 1_790_000_000
 SERIES = remote_write.labels("gputel_step", {"run": "d16"})
@@ -222,11 +222,7 @@ def test_server_counts_back_every_second(live_run: Path, database: Database) -> 
             for g in range(8)
         }
         backlog.add(LiveRow(start + second, power))
-    server = Receiver(database.address, {})
-    pusher = Pusher(live_run, server, backlog, now=time.time)
-    while len(backlog):
-        pusher.turn()
-    server.close()
+    push_all(live_run, database, backlog)
     expected = {
         f"{gpu}": [(start + second, f"{gpu + second / 8:g}") for second in range(90)] for gpu in range(8)
     }
