@@ -33,7 +33,7 @@ ROOMS = Path(gputel.analysis.__file__).resolve().parent
 DEFINITIONS = {
     "how much of a second was sampled": (r"np\.quantile\(ticks", "align/windows.py"),
     "gap in the sampling": (r"GAP_POLLS = |\bHOLE\b|\bHOLE_", "align/windows.py"),
-    "usual time of a step": (r"rolling_median|AROUND = ", "runs/printed_times.py"),
+    "usual time of a step": (r"rolling_median\(AROUND|AROUND = ", "runs/printed_times.py"),
     "FLOPs a parameter": (
         r"FLOPS_PER_PARAMETER = 6|\b6(\.0)? ?\* ?(float\()?[\w.\[\"]*parameters",
         "runs/facts.py",

@@ -1,4 +1,4 @@
-"""A recording of a simulated machine."""
+"""A recording of a simulated machine, which lasts until its first readings are written."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 SCRIPT = """
+import os, pathlib, time
 for n in range(4):
     print(f"step {n} | loss {9 - n}.5 | dt: 10.00ms", flush=True)
+while not any(pathlib.Path(os.environ["GPUTEL_RUN"], "gpu").glob("*")):
+    time.sleep(0.01)
 """
 
 

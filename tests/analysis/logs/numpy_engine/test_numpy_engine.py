@@ -20,6 +20,8 @@ from gputel.analysis.logs.names import Vocabulary
 from gputel.analysis.logs.patterns import EngineResult, Field, Hits, Pairs, Pattern
 
 RULES = sorted((Path(__file__).resolve().parents[3] / "logs" / "rules").glob("*.log"))
+NOTHING = "records = 0\nevaluations = 0"
+TRAININGS = [path for path in RULES if NOTHING not in path.with_suffix(".toml").read_text()]
 PAIRS = re.compile(rb"(?P<key>[A-Za-z_][\w ]*): *(?P<value>[^|\s(]+)(?: \((?P<also>[^)]*)\))?")
 
 CLOCKS = st.from_regex(r"([0-9] days?, )?[0-9]{1,3}(:[0-9]{2}){1,2}(\.[0-9]+)?", fullmatch=True)
@@ -299,7 +301,7 @@ def test_engines_agree_on_mixed_formats_with_broken_lines(seed: int) -> None:
     both(clean(mutated(many, seed)))
 
 
-@pytest.mark.parametrize("path", RULES, ids=lambda path: str(path.stem))
+@pytest.mark.parametrize("path", TRAININGS, ids=lambda path: str(path.stem))
 def test_engines_agree_on_what_an_inferred_format_reads(path: Path) -> None:
     """On a log that is long enough for the fast engine, whole and with broken lines."""
     log = clean(path.read_bytes())
