@@ -29,6 +29,8 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 0.2, 30.0  # after a fault, doubled by each
 GRACE_S = 120.0
 """How long the end of a recording may take to be sent."""
 LOOK_S = 0.5
+LAST_WORDS_S = 5.0
+"""How long a sampler may outlive the others of its recorder, if that was killed."""
 LEAST_PRIORITY = 19
 
 
@@ -82,6 +84,7 @@ class Sending:
 
 
 def main(text: str) -> None:
+    viewer = os.getppid()
     with suppress(OSError):
         os.nice(LEAST_PRIORITY)
     with Path(os.devnull).open("wb") as null:  # we may outlive the recorder, and a pipe wait for us
@@ -91,17 +94,23 @@ def main(text: str) -> None:
     if pushing:
         pushing.start()
     if orders["sync"]:
-        follow(SyncOrder(**orders["sync"]))
+        follow(SyncOrder(**orders["sync"]), viewer=viewer)
     if pushing:
         pushing.join()
 
 
-def follow(order: SyncOrder, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Sends until all of an ended segment is there, or the grace after its end is over."""
+def follow(order: SyncOrder, sleep: Callable[[float], None] = time.sleep, viewer: int | None = None) -> None:
+    """Sends until all of an ended segment is there, or the grace after its end is over.
+
+    Where its parent, the viewer, was killed, the sampler may still write its last rows and statistics.
+    """
     segment, courier = Path(order.segment), None
     faults, left_s, wait_s = 0, GRACE_S, 0.0
     while True:
         over = recorder_lock.recorder_of(segment) is None
+        if over and viewer not in (None, os.getppid()):
+            sleep(LAST_WORDS_S)
+            viewer = None
         try:
             courier = courier or order.courier(Sent())
             courier.send(over=over)

@@ -42,6 +42,21 @@ def test_what_grows_is_sent_every_ten_seconds_until_the_recorder_has_gone(
     assert files(copy.path).items() >= files(live_run).items()
 
 
+def test_sampler_of_a_killed_viewer_has_time_for_its_last_words(
+    order: SyncOrder, live_run: Path, address: str
+) -> None:
+    """The lock is free before the sampler has written its statistics."""
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        append(live_run / "output.log", b"last words\n")
+
+    beside.follow(order, sleep, viewer=1 << 30)
+    assert slept == [beside.LAST_WORDS_S]
+    assert (local_copy(address).path / "output.log").read_bytes().endswith(b"last words\n")
+
+
 def test_fault_of_the_network_is_one_event_and_its_end_another(
     order: SyncOrder, live_run: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
