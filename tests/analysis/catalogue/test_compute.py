@@ -55,8 +55,8 @@ def ray_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _ray_cluster() -> Iterator[str]:
-    ray = str(Path(sys.executable).parent / "ray")
-    head = [ray, "start", "--head", "--port=0", "--num-cpus=2", "--include-dashboard=false"]
+    ray = [sys.executable, "-m", "ray.scripts.scripts"]
+    head = [*ray, "start", "--head", "--port=0", "--num-cpus=2", "--include-dashboard=false"]
     started = subprocess.run(
         [*head, "--object-store-memory=104857600", "--disable-usage-stats"],
         capture_output=True,
@@ -64,7 +64,7 @@ def _ray_cluster() -> Iterator[str]:
         check=True,
     )
     yield started.stdout.partition("--address='")[2].partition("'")[0]
-    subprocess.run([ray, "stop", "--force"], capture_output=True, check=True)
+    subprocess.run([*ray, "stop", "--force"], capture_output=True, check=True)
 
 
 @pytest.mark.long
