@@ -55,16 +55,22 @@ def ray_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _ray_cluster() -> Iterator[str]:
-    ray = [sys.executable, "-m", "ray.scripts.scripts"]
-    head = [*ray, "start", "--head", "--port=0", "--num-cpus=2", "--include-dashboard=false"]
-    started = subprocess.run(
-        [*head, "--object-store-memory=104857600", "--disable-usage-stats"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    yield started.stdout.partition("--address='")[2].partition("'")[0]
-    subprocess.run([*ray, "stop", "--force"], capture_output=True, check=True)
+    head = [
+        sys.executable,
+        "-m",
+        "ray.scripts.scripts",
+        "start",
+        "--head",
+        "--block",
+        "--port=0",
+        "--num-cpus=2",
+    ]
+    more = ["--include-dashboard=false", "--object-store-memory=104857600", "--disable-usage-stats"]
+    with subprocess.Popen([*head, *more], stdout=subprocess.PIPE, text=True) as cluster:
+        assert cluster.stdout
+        addresses = (line.partition("--address='")[2].partition("'")[0] for line in cluster.stdout)
+        yield next(filter(None, addresses))
+        cluster.terminate()
 
 
 @pytest.mark.long
