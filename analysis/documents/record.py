@@ -185,7 +185,7 @@ def info_document(contents: RunContents) -> Document:
         {
             "run": contents.run,
             "path": path,
-            "command": " ".join(contents.argv or []) or "none: only the GPUs were sampled",
+            "command": " ".join(contents.argv or []) or _no_command(contents),
             "host": contents.host,
             "commit": commit["commit"][:12] + (" with changes" if commit["dirty"] else "")
             if commit
@@ -208,6 +208,11 @@ def info_document(contents: RunContents) -> Document:
         caution=caution(contents.simulated),
         next=f"gputel export {path} --parquet FILE, gputel parse {path}",
     )
+
+
+def _no_command(contents: RunContents) -> str:
+    copied = sum(segment.output_bytes or 0 for segment in contents.segments)
+    return f"none: {'a log was copied as it grew' if copied else 'only telemetry was recorded'}"
 
 
 def _machine(sampling: MachineSampling | None) -> str | None:

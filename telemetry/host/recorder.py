@@ -104,6 +104,30 @@ class HostTier:
     sources: list[PacedSource]
 
 
+@dataclass
+class ThreadShare:
+    """The share of a core that a thread took after its first second, in which it opens and reads everything."""
+
+    began: int | None = None
+    startup: tuple[int, int] | None = None
+    """When the first second was over, and the CPU time until then; so is `last`."""
+    last: tuple[int, int] = (0, 0)
+
+    def look(self, now: int, spent: int) -> None:
+        """Count the CPU time that the thread has spent until `now`."""
+        self.began = now if self.began is None else self.began
+        if self.startup is None and now - self.began >= SECOND:
+            self.startup = now, spent
+        self.last = now, spent
+
+    @property
+    def value(self) -> float | None:
+        """None before two seconds: one read too many would double a share of less."""
+        if self.startup is None or (took := self.last[0] - self.startup[0]) < SECOND:
+            return None
+        return (self.last[1] - self.startup[1]) / took
+
+
 class HostRecorder:
     """`start` and `close` it; `as_json` describes it for run.json."""
 
@@ -131,8 +155,8 @@ class HostRecorder:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._guarded, name="host", daemon=True)
         self._store: Writer | None = None
-        self._spent_ns = self._judged_ns = self._spent_so_far = 0
-        self._began_ns = self._ticked_ns = 0
+        self._spent_ns = self._judged_ns = 0
+        self._share = ThreadShare()
 
     def start(self) -> None:
         self._thread.start()
@@ -153,16 +177,16 @@ class HostRecorder:
 
     def spent_ns(self) -> int:
         """CPU time of the thread so far."""
-        return self._spent_so_far
+        return self._share.last[1]
 
     def as_json(self) -> dict[str, object]:
         looked = [] if self._tree is None else [self._looked]
-        took = self._ticked_ns - self._began_ns
+        share = self._share.value
         fault = self._usage.faults() if self._usage is not None else None
         unread = {"GPU users": {"table": PROCESS, "fault": fault}} if fault else {}
         return {
             "sources": {paced.name: paced.as_json() for paced in [*self._paced, *looked]} | unread,
-            "cpu_share": round(self._spent_so_far / took, 6) if took else None,
+            "cpu_share": None if share is None else round(share, 6),
         }
 
     def _guarded(self) -> None:
@@ -199,12 +223,12 @@ class HostRecorder:
 
     def _run(self) -> None:
         clock, tick = self._clock, 0
-        deadline = self._judged_ns = self._began_ns = self._ticked_ns = clock.monotonic()
+        deadline = self._judged_ns = clock.monotonic()
         self._spent_ns = time.thread_time_ns()
         while not self._stopping.is_set():
             self.tick(tick, deadline)
             now = clock.monotonic()
-            self._spent_so_far, self._ticked_ns = time.thread_time_ns(), now
+            self._share.look(now, time.thread_time_ns())
             if now - self._judged_ns >= JUDGE_EVERY:
                 self.judge(now)
             missed = (now - deadline) // PERIOD if now - deadline > CATCH_UP else 0

@@ -82,6 +82,17 @@ def test_table_in_a_pipe_is_as_wide_as_it_must_be(recorded: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("output", "said"), [(b"step 1\n", "a log was copied as it grew"), (b"", "only telemetry was recorded")]
+)
+def test_info_of_a_recording_without_a_command_says_what_was_recorded(
+    tmp_path: Path, output: bytes, said: str
+) -> None:
+    segment = run_folder.create(tmp_path / "followed", {"run": "followed", "argv": []})
+    segment.output.write_bytes(output)
+    assert f"command  none: {said}\n" in info(str(tmp_path / "followed"))
+
+
 def test_start_of_a_run_is_the_same_in_info_and_parse(recorded: Path) -> None:
     log = read_run(recorded).log
     times = [json.loads(info(str(recorded), "--json"))["segments"][0]["started"], summary.run(log)["started"]]

@@ -8,7 +8,7 @@ import pytest
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.host import seconds
-from gputel.telemetry.host.recorder import JUDGE_EVERY
+from gputel.telemetry.host.recorder import JUDGE_EVERY, ThreadShare
 from gputel.telemetry.store import parquet
 from tests.telemetry.host import machine
 from tests.telemetry.host.machine import MachineRecording
@@ -92,6 +92,17 @@ def test_source_is_read_as_often_as_before_when_there_is_room_again(tmp_path: Pa
     assert all("there is room again" in text for text in rates[2:])
     sources = recording.recorder.as_json()["sources"]
     assert not any("lowered" in source for source in sources.values())  # type: ignore[attr-defined]
+
+
+def test_share_of_a_core_leaves_the_start_out_and_is_unknown_in_the_first_two_seconds() -> None:
+    """Opening the sources takes 80 ms of CPU once: most of a recording of 100 ms, no part of what a second costs."""
+    share, start_ns, tick_ns = ThreadShare(), 80_000_000, 500_000
+    values = []
+    for tick in range(41):
+        share.look(tick * SECOND // 10, start_ns + tick * tick_ns)
+        values.append(share.value)
+    assert values[:20] == [None] * 20
+    assert values[20:] == pytest.approx([0.005] * 21)
 
 
 def test_table_that_was_not_recorded_has_columns_and_no_rows(tmp_path: Path) -> None:
