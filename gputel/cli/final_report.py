@@ -115,10 +115,11 @@ def main(order: str) -> None:
 
 
 def _order(facts: dict[str, Any]) -> ReportOrder:
-    from gputel.telemetry.remote.beside import SyncOrder
+    if facts["sending"]:
+        from gputel.telemetry.remote.beside import SyncOrder
 
-    sending = facts.pop("sending", None)
-    return ReportOrder(**facts, sending=SyncOrder(**sending) if sending else None)
+        facts["sending"] = SyncOrder(**facts["sending"])
+    return ReportOrder(**facts)
 
 
 def _send(order: SyncOrder) -> None:

@@ -95,7 +95,7 @@ def test_source_is_read_as_often_as_before_when_there_is_room_again(tmp_path: Pa
 
 
 def test_share_of_a_core_leaves_the_start_out_and_is_unknown_in_the_first_two_seconds() -> None:
-    """Opening the sources takes 80 ms of CPU once: most of a recording of 100 ms, no part of what a second costs."""
+    """Opening the sources takes 80 ms of CPU, once: most of a recording of 100 ms, none of what a second costs."""
     share, start_ns, tick_ns = ThreadShare(), 80_000_000, 500_000
     values = []
     for tick in range(41):
