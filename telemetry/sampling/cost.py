@@ -84,8 +84,8 @@ class SamplingCost:
         self.ticks += 1
         self._delays.append(now - deadline)
         if self.first is None:
-            self.first = now
-        self.last = now
+            self.first = deadline
+        self.last = deadline
 
     def look(self, now: int) -> None:
         """Close a minute when it is over; called about once per second."""
@@ -114,7 +114,7 @@ class SamplingCost:
 
     @property
     def sampled_s(self) -> float:
-        """Seconds from the first tick to the last."""
+        """Seconds from the first deadline to the last, by which a late first tick makes no rate too high."""
         return 0.0 if self.first is None or self.last is None else (self.last - self.first) / SECOND
 
     @property

@@ -122,7 +122,10 @@ def seconds_in_turn(
 
 
 class Sampled(NamedTuple):
-    """Number of rows of the fastest tier, and seconds from the first row to the last, gaps included."""
+    """Number of rows of the fastest tier, and seconds from the first row to the last, gaps included.
+
+    By deadlines: a first row that was late, as on a busy machine, would make a short recording faster than it was.
+    """
 
     rows: int
     seconds: float
@@ -133,7 +136,7 @@ def sampled(folder: Path) -> Sampled | None:
     files = tier_files(folder)
     fastest = max((tier for _, tier in files), key=lambda tier: tier.hz, default=None)
     of_fastest = [(part, tier) for part, tier in files if fastest and tier.name == fastest.name]
-    first, last = _stamps(of_fastest), _stamps(reversed(of_fastest))
+    first, last = _deadlines(of_fastest), _deadlines(reversed(of_fastest))
     rows = sum(_count(load().frame) for _, load in _parts_of_seconds(folder, TickSelection(())))
     if first is None or last is None or rows < 2:
         return None
@@ -182,10 +185,11 @@ def one_reading(folder: Path, reading: str) -> Iterator[pl.DataFrame]:
             yield pl.DataFrame([ticks_of_tier.times.dt.epoch("ns").alias("time_ns"), *by_gpu])
 
 
-def _stamps(files: Iterable[tuple[Part, Tier]]) -> npt.NDArray[np.int64] | None:
-    """Monotonic times of the rows in the first of these files that has any."""
-    loaded = (_load(part, tier, TickSelection((), tier.subjects[0])).stamps for part, tier in files)
-    return next((stamps for stamps in loaded if len(stamps)), None)
+def _deadlines(files: Iterable[tuple[Part, Tier]]) -> npt.NDArray[np.int64] | None:
+    """Monotonic deadlines of the rows in the first of these files that has any."""
+    loaded = (part_ticks(part, tier, TickSelection((), tier.subjects[0])) for part, tier in files)
+    frame = next((frame for frame in loaded if len(frame)), None)
+    return None if frame is None else frame.select(stored.DEADLINE).to_series().to_numpy()
 
 
 def _count(seconds_of_part: pl.DataFrame) -> int:

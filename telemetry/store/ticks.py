@@ -39,6 +39,7 @@ KEPT_VALUES = 8_000_000  # in memory, 64 MB: twenty minutes of three readings of
 MILLION, THOUSAND = 1_000_000, 1000
 WALL = (pl.col("second").dt.epoch("us") + pl.col("offset_us") + pl.col("late_us")) * THOUSAND
 STAMP = WALL + pl.col("to_monotonic_ns")
+DEADLINE = STAMP - pl.col("late_us") * THOUSAND
 
 
 class PartCache:

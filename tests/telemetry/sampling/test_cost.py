@@ -32,3 +32,10 @@ def test_tick_is_late_when_it_fires_more_than_a_period_after_its_deadline() -> N
         cost.tick(1_000_000_000, 1_000_000_000 + lateness)
     facts = cost.as_json()
     assert (facts["ticks"], facts["late"]) == (4, 1)
+
+
+def test_late_first_tick_makes_no_rate_too_high() -> None:
+    cost = SamplingCost(10_000_000)
+    for deadline in range(0, 1_000_000_001, 10_000_000):
+        cost.tick(deadline, max(deadline, 25_000_000))
+    assert cost.sampled_s == 1.0

@@ -10,6 +10,7 @@ from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.store import frames, journal, parquet
 from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier, TierColumn
+from tests.conftest import GivenClock
 
 MS = 1_000_000
 
@@ -92,6 +93,20 @@ def test_sampled_rate_is_rows_over_time_compacted_or_not(
     assert frames.sampled(tmp_path) == expected
     parquet.compact(tmp_path, everything=True)
     assert frames.sampled(tmp_path) == expected
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_late_first_row_makes_the_sampled_time_no_shorter(tmp_path: Path, compacted: bool) -> None:
+    """The first tick comes 25 ms late, and the next two are caught up with."""
+    clock = GivenClock()
+    writer = journal.Writer(PartWriter(tmp_path, [FAST], clock, on_trouble=pytest.fail, compactor=None))
+    for deadline in range(0, 1001 * MS, 10 * MS):
+        clock.now = max(deadline, 25 * MS)
+        writer.append(0, deadline, clock.now, [1, 1])
+    writer.close()
+    if compacted:
+        parquet.compact(tmp_path, everything=True)
+    assert frames.sampled(tmp_path) == frames.Sampled(101, 1.0)
 
 
 def test_sampled_rate_needs_two_rows(tmp_path: Path, compose: Compose) -> None:
