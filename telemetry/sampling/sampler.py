@@ -189,14 +189,14 @@ class Sampler:
         waited_s = (self._clock.monotonic() - self._began) / SECOND
         self._thread.join(2.0)
         if self._ready is None:
-            text = f"the driver had not answered within {waited_s:.1f} s, when the recording ended"
+            text = f"the driver had not answered within {waited_s:.3g} s, when the recording ended"
             if self._fault is not None:
                 self._report_fault(self._fault)
             else:
                 self._event("no_telemetry", text)
         elif not self.cost.ticks:
             self._event(
-                "no_telemetry", f"the recording ended after {waited_s:.1f} s, before its first sample"
+                "no_telemetry", f"the recording ended after {waited_s:.3g} s, before its first sample"
             )
         with self._turn.lock:
             self._turn.generation += 1  # a stuck thread must not write after the seal
