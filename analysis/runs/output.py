@@ -183,10 +183,17 @@ def _joined(logs: list[tuple[str | None, Log]], name: str, source: str) -> Log:
         rejects=[reject for log in parts for reject in log.rejects],
         sources={key: value for log in reversed(parts) for key, value in log.sources.items()},
         places=list(dict.fromkeys(place for log in parts for place in log.places)),
-        inferred=next((log.inferred for log in parts if log.inferred), None),
+        inferred=_inferred([log.inferred for log in parts if log.inferred]),
         learned=next((log.learned for log in parts if log.learned), None),
         composed=any(log.composed for log in parts),
     )
+
+
+def _inferred(texts: Sequence[str]) -> str | None:
+    """The format's line, which counts the lines of one output: formats of other outputs may differ."""
+    if len(texts) < 2:
+        return next(iter(texts), None)
+    return f"{texts[0]} in the first of {len(texts):,} outputs"
 
 
 def _of_node(log: Log, node: str) -> Log:

@@ -64,6 +64,17 @@ def test_segments_follow_each_other_as_attempts(tmp_path: Path) -> None:
     assert log.lines == 6
 
 
+def test_inferred_format_is_counted_in_one_output_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "own"
+    segments = [run_folder.create(path, {"run": "own"}), run_folder.add_segment(path, {"run": "own"})]
+    for number, segment in enumerate(segments):
+        steps = range(1 + 20 * number, 21 + 20 * number)
+        fill(segment, [f"zug {step} // verlust {5 - step / 10:.2f}\n" for step in steps], 0)
+        inferred = gputel.parse(path).log.inferred
+        assert inferred is not None
+        assert inferred.endswith("candidate lines in the first of 2 outputs" if number else "candidate lines")
+
+
 def test_run_folder_without_an_end_is_running(tmp_path: Path) -> None:
     fill(run_folder.create(tmp_path / "d12", {"run": "d12", "started": clock(0)}), [line(0)], 0)
     assert gputel.parse(tmp_path / "d12").status == "running"
