@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis.align.timed_log import TimedLog
-from gputel.analysis.runs.printed_times import LONGER, longer, usual_dt
+from gputel.analysis.runs.printed_times import LONGER, long_dt, usual_dt
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
@@ -80,13 +80,16 @@ def _within_steps(others: pl.DataFrame, tables: TimedLog) -> pl.DataFrame:
     records = tables.records
     if others.is_empty() or "dt_ms" not in records.columns:
         return others.clear()
-    records = records.with_columns(usual=usual_dt(records, tables))
+    usual_ms = usual_dt(records, tables)
+    records = records.with_columns(usual=usual_ms, longer=long_dt(records, tables, usual_ms))
     usual = pl.col("usual")
     timed = records.filter(pl.col("time").is_not_null() & pl.col("dt_ms").is_finite())
     compiled = pl.int_range(pl.len()).over("phase", "attempt") == 0  # why an attempt's first step is long
-    long = longer(pl.col("dt_ms"), usual) & ~compiled
     steps = timed.select(
-        next="line", longer=long, ends=pl.col("time") - _ms(usual), more_ms=pl.col("dt_ms") - usual
+        next="line",
+        longer=pl.col("longer") & ~compiled,
+        ends=pl.col("time") - _ms(usual),
+        more_ms=pl.col("dt_ms") - usual,
     )
     placed = others.sort("line").join_asof(
         steps.sort("next"), left_on="line", right_on="next", strategy="forward", check_sortedness=False

@@ -75,6 +75,8 @@ def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame | None, placed: 
     timed = placed.records.filter(pl.col("line").is_in(records["line"].implode()))
     saved = placed.events.filter(pl.col("kind") == "checkpoint")
     gaps = record_gaps(timed, placed.evals, saved)
+    if dt_ms is not None and dt_ms.count() and not (placed.stamped or placed.resolution_s):
+        gaps = gaps.clear()  # sums of the same step times: one that stands for five steps is no five of them
     if gaps.is_empty() and dt_ms is None and steps is not None:
         gaps = steps.select(
             pl.int_range(pl.len()).alias("chain"), "steps", pl.col("duration_s") * pl.col("steps")

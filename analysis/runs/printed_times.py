@@ -1,8 +1,8 @@
 """A log's records -> which printed step times hold more than a step, and the time of a step alone near each.
 
 Many logs time a step together with the evaluation or checkpoint before it. Such a time is long, as long as most
-records have none before them. A log that prints every N steps and evaluates as often has hardly another time:
-then the few records without a pause tell a step, and without any nothing does.
+records have none before them: those tell how much steps scatter. A log that prints every N steps and evaluates as
+often has hardly another time: then the few records without a pause tell a step, and without any nothing does.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ AROUND = 51  # records, over which the usual step time is the median
 LONG = 1.5  # times the usual step time: an evaluation or a checkpoint is part of it, whatever the scatter
 LONGER = 1.05  # times the usual: something else may be part of it
 FAR = 6.0  # standard deviations of a step
+ENOUGH = 4  # records without a pause that tell what a step takes, and how much steps scatter
 PLACE = ("phase", "attempt")
 
 
@@ -29,15 +30,25 @@ class LogLines(Protocol):
     def events(self) -> pl.DataFrame: ...
 
 
-def usual_near(times: pl.Expr) -> pl.Expr:
-    """Returns the usual step time near each record: the median of the records around it."""
-    return times.rolling_median(AROUND, min_samples=1, center=True)
+def usual_near(times: pl.Expr, fewest: int = 1) -> pl.Expr:
+    """Returns the usual step time near each record: the median of the records around it, null of too few."""
+    return times.rolling_median(AROUND, min_samples=fewest, center=True)
 
 
-def longer(dt: pl.Expr, usual: pl.Expr) -> pl.Expr:
-    """Whether a printed step time is longer than the scatter of the steps, and their rounding, explains."""
+def long_dt(records: pl.DataFrame, log: LogLines, usual: pl.Series) -> pl.Series:
+    """Marks printed step times that are longer than the scatter of the steps, and their rounding, explains.
+
+    `usual` is that of `usual_dt`; null where it is.
+    """
+    alone = ~_between(records, np.concatenate(_pauses(log)))
+    return records.select(_longer(pl.col("dt_ms"), pl.lit(usual), alone)).to_series()
+
+
+def _longer(dt: pl.Expr, usual: pl.Expr, alone: pl.Series) -> pl.Expr:
+    """As `long_dt`: pauses within step times would hide themselves in a scatter that counts them."""
     share = dt / usual
-    deviation = (share.quantile(0.75) - share.quantile(0.25)) / 1.349
+    steps = share.filter(alone) if alone.sum() >= ENOUGH else share
+    deviation = (steps.quantile(0.75) - steps.quantile(0.25)) / 1.349
     return share > 1 + (FAR * deviation).clip(LONGER - 1, LONG - 1)
 
 
@@ -49,7 +60,7 @@ def usual_dt(records: pl.DataFrame, log: LogLines) -> pl.Series:
     pauses = _pauses(log)
     paused = _between(records, np.concatenate(pauses))
     if not _mostly_paused(records, paused):
-        return _usual_of_most(records)
+        return _usual_of_most(records, ~paused)
     known = pl.col("dt_ms").is_finite()
     first = pl.int_range(pl.len()).over(PLACE) == 0  # may have been compiled
     alone: Any = records.filter(known & ~first & ~paused)["dt_ms"].median()
@@ -57,15 +68,19 @@ def usual_dt(records: pl.DataFrame, log: LogLines) -> pl.Series:
     if alone is None:
         alone = behind if _fits_between_stamps(records.filter(paused)) else None
     elif behind is not None and behind <= LONGER * alone:
-        return _usual_of_most(records)
+        return _usual_of_most(records, ~paused)
     return pl.repeat(alone, records.height, dtype=pl.Float64, eager=True)
 
 
-def _usual_of_most(records: pl.DataFrame) -> pl.Series:
-    """Returns the median near each record; those that are long, or the first of an attempt, do not count."""
+def _usual_of_most(records: pl.DataFrame, alone: pl.Series) -> pl.Series:
+    """Returns the median near each record; those that are long, or the first of an attempt, do not count.
+
+    Nor do those that are not `alone`, where enough are.
+    """
     dt = pl.col("dt_ms")
-    steady = pl.when(~longer(dt, usual_near(dt)) & (pl.int_range(pl.len()).over(PLACE) > 0)).then(dt)
-    return records.select(pl.coalesce(usual_near(steady), usual_near(dt))).to_series()
+    steady = pl.when(~_longer(dt, usual_near(dt), alone) & (pl.int_range(pl.len()).over(PLACE) > 0)).then(dt)
+    steps = usual_near(pl.when(alone).then(steady), ENOUGH)
+    return records.select(pl.coalesce(steps, usual_near(steady), usual_near(dt))).to_series()
 
 
 def contains_others(records: pl.DataFrame, log: LogLines) -> pl.Series:
@@ -76,8 +91,8 @@ def contains_others(records: pl.DataFrame, log: LogLines) -> pl.Series:
     """
     if "dt_ms" not in records.columns or "line" not in records.columns or records.is_empty():
         return pl.repeat(False, records.height, eager=True)
-    usual = pl.lit(usual_dt(records, log))
-    is_long = records.select((longer(pl.col("dt_ms"), usual) | usual.is_null()).fill_null(False)).to_series()
+    usual = usual_dt(records, log)
+    is_long = (long_dt(records, log, usual) | usual.is_null()).fill_null(False)
     marked = pl.repeat(False, records.height, eager=True)
     for others in _pauses(log):
         behind = _behind(records["line"].to_numpy(), np.unique(others))
@@ -92,11 +107,11 @@ def seconds_by_dt(records: pl.DataFrame, log: LogLines, steps: pl.Series) -> pl.
     A printed time above the usual, as of a step that contains an evaluation, says nothing of the others. None where
     nothing tells the others.
     """
-    usual_s = usual_dt(records, log) / 1000
-    if usual_s.null_count() == len(usual_s):
+    usual = usual_dt(records, log)
+    if usual.null_count() == len(usual):
         return None
-    dt, usual, covered = pl.col("dt_ms").clip(0) / 1000, pl.lit(usual_s), pl.lit(steps)
-    others = pl.when(longer(dt, usual)).then(usual).otherwise(dt)
+    dt, covered, is_long = pl.col("dt_ms").clip(0) / 1000, pl.lit(steps), long_dt(records, log, usual)
+    others = pl.when(is_long).then(pl.lit(usual / 1000)).otherwise(dt)
     return records.select(dt * (covered > 0) + (covered - 1).clip(0) * others).to_series()
 
 

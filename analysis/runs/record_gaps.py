@@ -18,6 +18,7 @@ BLOCK = 20  # steps of a block of records, over which a coarse clock is good eno
 FINE = 0.01  # of a gap: a clock that is finer than this tells the time of one gap
 FEWEST = 4  # step times that tell how much they scatter
 UNSEEN = 0.05  # the scatter of fewer, as a share of a step
+SCARCE = 3.0  # values: the middle half of so few is too narrow, by a factor of two in nine of ten cases
 STALLED = 1.5  # times the usual: a block with a stall
 SURE = 1.64  # standard deviations on both sides that hold 90 %
 DITHERED = 4  # different values, from which on most of the errors of their rounding cancel
@@ -115,7 +116,7 @@ def _in_step(blocks: pl.DataFrame, resolution_s: float) -> bool:
 def median_with_error(values: Numbers) -> tuple[float, float]:
     """Returns the median and its error, by the middle half of the values."""
     low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
-    deviation = (high - low) / 1.349
+    deviation = (1 + SCARCE / len(values)) * (high - low) / 1.349
     return float(middle), float(SURE * MEDIAN * deviation / math.sqrt(len(values)))
 
 
@@ -125,7 +126,8 @@ def step_with_error(values: Numbers, steps: float) -> tuple[float, float]:
     Few values say little of how much steps scatter.
     """
     middle, error = median_with_error(values)
-    return middle, max(error, UNSEEN * middle / math.sqrt(steps)) if len(values) < FEWEST else error
+    unseen = SURE * UNSEEN * middle / math.sqrt(steps)
+    return middle, max(error, unseen) if len(values) < FEWEST else error
 
 
 def half_digit(values: pl.Series) -> float:

@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gputel.analysis.align.step_time import StepTime, step_ns_near, step_time
+from gputel.analysis.align.step_time import StepTime, step_ns_near, step_time, step_times
+from gputel.analysis.align.timestamps import timed_log
 from gputel.analysis.runs import read_run
 from gputel.analysis.runs.printed_times import contains_others
 from tests.analysis.align.conftest import evaluated_every_20
@@ -46,6 +47,30 @@ def test_printed_step_times_win_over_coarse_stamps_that_agree_with_them() -> Non
     assert estimate is not None
     assert estimate.seconds == pytest.approx(1.217)
     assert estimate.origin == "printed step times"
+
+
+@pytest.mark.parametrize("count", [4, 6, 10])
+def test_stated_error_of_few_printed_step_times_holds_the_truth_in_nine_of_ten_cases(count: int) -> None:
+    held = 0
+    for seed in range(200):
+        rng = random.Random(seed)
+        estimate = step_time(pl.DataFrame(), pl.Series([rng.gauss(8600, 430) for _ in range(count)]), 0.0)
+        held += estimate is not None and abs(estimate.seconds - 8.6) <= estimate.error_s
+    assert 172 <= held <= 196
+
+
+def test_printed_time_that_stands_for_five_steps_is_one_time(tmp_path: Path) -> None:
+    """Without stamps the last gap of the log's clock is five times the only step time without an evaluation."""
+    lines = [f"iter 0: loss 4.0000, time {8200:.2f}ms, mfu 41.00%"]
+    for step in range(5, 41, 5):
+        dt_ms = 8100 + 8600 * (step < 40)
+        lines += [f"step {step}: train loss 3.0, val loss 3.1"] * (step < 40)
+        lines.append(f"iter {step}: loss 3.0000, time {dt_ms:.2f}ms, mfu 41.00%")
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    (time,) = step_times(timed_log(read_run(path))).values()
+    assert time.origin == "printed step times"
+    assert abs(time.seconds - 8.6) <= time.error_s < 1.0
 
 
 def test_stamps_win_over_step_times_that_leave_out_part_of_a_step() -> None:

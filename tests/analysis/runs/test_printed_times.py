@@ -54,3 +54,18 @@ def test_timestamps_tell_whether_printed_times_hold_the_pause(read: Read, held_m
 
     log = read(log_text(range(10, 101, 10), held_ms, stamp if held else slow))
     assert contains_others(log.records, log).sum() == held
+
+
+def test_pauses_behind_every_second_record_do_not_hide_in_the_scatter_of_the_steps(read: Read) -> None:
+    """A save of half a step every 10 steps, and an evaluation of ten steps every 20."""
+    lines = []
+    for place in range(40):
+        step, dt_ms = 5 * place, 1200 + 60 * (place % 3 - 1)
+        if place and place % 4 == 0:
+            lines, dt_ms = [*lines, f"step {step}: train loss 3.0, val loss 3.1"], dt_ms + 12_000
+        if place and place % 2 == 0:
+            lines, dt_ms = [*lines, "saving checkpoint to out"], dt_ms + 600
+        lines.append(f"iter {step}: loss 3.0000, time {dt_ms:.2f}ms, mfu 41.00%")
+    log = read("\n".join(lines) + "\n")
+    assert contains_others(log.records, log).to_list() == [place and place % 2 == 0 for place in range(40)]
+    assert usual_dt(log.records, log).to_list() == pytest.approx([1200] * 40, abs=30)
