@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MARGIN_S = 5.0
 SLOWEST_HZ = 0.95  # readings below it have no spectrum of evaluations
+FASTEST_STEPS_HZ = 20.0  # readings from which on hardly any training's steps are folded down
 ENOUGH_HZ = 2.0  # readings from which on a second has several, so that it can be low-passed
 MINUTE_S, TEN_MINUTES_S = 60.0, 600.0
 
@@ -162,15 +163,18 @@ def _spectra(stage: Stage) -> Iterator[Heat | None]:
             "spectrogram-10min", "Power spectrum in windows of 10 min: evaluations",
             thinned.series() if thinned else samples.power(subject, start_ns), ten, stage.time, refresh_hz,
             highest=spectrogram.PASS_HZ if thinned else None,
-            aliases=None if thinned else _aliases(stage.report, hz, TEN_MINUTES_S),
+            aliases=_aliases(stage.report, hz, TEN_MINUTES_S),
         )  # fmt: skip
 
 
 def _aliases(report: Report, hz: float, seconds: float) -> Aliases | None:
-    """Returns where the steps of the longest phase would appear; None if they are seen where they are."""
+    """Returns where the steps of the longest phase would appear; None if they are seen where they are.
+
+    No low pass removes what the readings themselves folded down.
+    """
     phases = report.phases.drop_nulls("step_s")
     if phases.is_empty():
-        return None
+        return Aliases(None, ()) if hz < FASTEST_STEPS_HZ else None
     longest = phases.sort("duration_s", descending=True)
     return spectrogram.step_aliases(float(longest["step_s"][0]), hz, seconds)
 

@@ -92,6 +92,11 @@ def panel(
 def _left_out(aliases: Aliases | None) -> str:
     if aliases is None:
         return ""
+    if aliases.rhythm_hz is None:
+        return (
+            "The time of a step is not known: a line here may be that of steps which are too fast for these "
+            "readings, and appear at a lower frequency than theirs."
+        )
     return (
         f"Frequencies are left out at which the steps ({aliases.rhythm_hz:.2f} Hz) would appear: "
         "they are too fast for these readings."
@@ -100,9 +105,12 @@ def _left_out(aliases: Aliases | None) -> str:
 
 @dataclass(frozen=True)
 class Aliases:
-    """Frequencies that a rhythm of the run may be folded down to, as it is too fast for the readings."""
+    """Frequencies that a rhythm of the run may be folded down to, as it is too fast for the readings.
 
-    rhythm_hz: float
+    None of a rhythm that is not known.
+    """
+
+    rhythm_hz: float | None
     bands: tuple[tuple[float, float], ...]
 
 

@@ -1,13 +1,19 @@
 """Which frequencies are in the power of a run, window by window."""
 
+from datetime import datetime, timedelta
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputel.analysis import runs
 from gputel.analysis.document import Heat, Numbers, PlotAxis
 from gputel.analysis.documents.panels import spectrogram
 from gputel.analysis.documents.panels.spectrogram import LowPass, SpectrumWindows
+from gputel.analysis.documents.report import report_document
+from gputel.analysis.report import make_report
 
 HZ = 100.0
 TIME = PlotAxis("time", "time", "s")
@@ -127,3 +133,40 @@ def test_readings_of_one_a_second_leave_out_where_the_steps_would_appear() -> No
 
 def test_readings_that_are_fast_enough_leave_out_nothing() -> None:
     assert spectrogram.step_aliases(1 / 0.82, 100.0, 60.0) is None
+
+
+def spectra(folder: Path, step_s: float | None) -> dict[str, Heat]:
+    """The spectra of a table of two readings a second, beside a log whose steps take so long, or alone."""
+    start = datetime(2026, 3, 1, 10)
+    table, log = folder / "gpu.csv", folder / "train.log"
+    times, watts = rhythm(0.82, 2.0, 12)
+    rows = [
+        f"{start + timedelta(seconds=float(at)):%Y/%m/%d %H:%M:%S.%f}, 0, {power} W"
+        for at, power in zip(times, watts, strict=True)
+    ]
+    table.write_text("\n".join(["timestamp, index, power.draw [W]", *rows]) + "\n")
+    if step_s:
+        stamps = [start + timedelta(seconds=step_s * step) for step in range(1, int(720 / step_s))]
+        log.write_text(
+            "\n".join(
+                f"[{stamp:%Y-%m-%d %H:%M:%S.%f}] step {step:05d} | loss: 3.0 | dt: {1000 * step_s:.2f}ms"
+                for step, stamp in enumerate(stamps)
+            )
+        )
+    subject = runs.from_table_and_log(table, log, 0.0) if step_s else runs.read_run(table)
+    document = report_document(make_report(subject), panels=True)
+    panels = [item for section in document.sections for item in section.items if isinstance(item, Heat)]
+    return {panel.name: panel for panel in panels if panel.name.startswith("spectrogram")}
+
+
+def test_low_pass_does_not_hide_what_two_readings_a_second_folded_down(tmp_path: Path) -> None:
+    """The second harmonic of 0.82 Hz, 1.64 Hz, is read as 0.36 Hz."""
+    heat = spectra(tmp_path, 1 / 0.82)["spectrogram-10min"]
+    assert "0.82 Hz" in heat.note
+    assert np.isnan(heat.values[(heat.y_edges[:-1] > 0.35) & (heat.y_edges[1:] < 0.37)]).all()
+    assert np.isfinite(heat.values[heat.y_edges[1:] < 0.05]).all()
+
+
+def test_readings_without_a_log_say_that_a_rhythm_may_be_another(tmp_path: Path) -> None:
+    notes = {heat.note for heat in spectra(tmp_path, None).values()}
+    assert [note.split(":")[0] for note in notes] == ["The time of a step is not known"]
