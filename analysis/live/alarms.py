@@ -13,7 +13,7 @@ import math
 import shutil
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.incremental import Increment
 
 MOST_HISTORY = 200
-LOOK_S = 1.0
+LOOK_S = 0.9  # less than a second, so that a caller that comes once a second is never a moment too early
 EXPLAINED = ("slower", "stalled", "rank_behind")
 RECORDS = 30  # at least, that such an alarm is about
 QUIET_S = 5.0  # silence after which open rows are judged as they are
@@ -129,21 +129,32 @@ class RunAlarms:
         for event in update.recorder_events:
             if event.get("kind") != ALARM:
                 yield EventSeen(str(event.get("kind")), str(event.get("text")), self._now(), facts=event)
-        if update.gpu is not None and (update.live or not self._run.state.has_ended):
-            for row in update.gpu.iter_rows(named=True):
-                yield self._second(row, update.stream)
+        if update.live or not self._run.state.has_ended:
+            yield from self._gpu_seconds(update)
+
+    def _gpu_seconds(self, update: Update) -> Iterator[GpuSecond]:
+        for row in () if update.gpu is None else update.gpu.iter_rows(named=True):
+            yield self._gpu_second(row["gpu"], row["time"].timestamp(), row, update.stream)
+        for second in update.gpu_seconds:
+            for gpu, figures in second.by_gpu().items():
+                yield self._gpu_second(gpu, second.second, figures, update.stream)
 
     def _arrival(self, update: Update) -> float:
         """When rows arrived; for earlier content, when the log was last written."""
         written = update.written
         return self._now() if self._live or written is None else min(written, self._now())
 
-    def _second(self, row: Row, stream: str) -> GpuSecond:
-        values = {name.rpartition("_")[0]: row[name] for name in row if name.endswith(("_mean", "_any"))}
-        total = self._run.state.memory_mib(row["gpu"], stream)
+    def _gpu_second(self, gpu: str, at_s: float, row: Mapping[str, Any], stream: str) -> GpuSecond:
+        """Uses the mean of a reading that has one, else its last value, as of a counter."""
+        by_statistic = [
+            {name.removesuffix(end): row[name] for name in row if name.endswith(end)}
+            for end in ("_last", "_mean", "_any")
+        ]
+        values = {name: value for readings in by_statistic for name, value in readings.items()}
+        total = self._run.state.memory_mib(gpu, stream)
         used = row.get("mem_used_mib_max")
         values["memory_share"] = used / total if used is not None and total else None
-        return GpuSecond(_gpu_name(row["gpu"], stream), row["time"].timestamp(), values)
+        return GpuSecond(_gpu_name(gpu, stream), at_s, values)
 
     def _state_moments(self, view: View, now: float) -> Iterator[Moment]:
         """The command's exit, open rows that have been quiet, and a clock tick."""

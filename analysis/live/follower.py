@@ -39,7 +39,9 @@ __all__ = ["Followed", "Follower", "Update"]
 class Follower:
     """`runs` are the followed runs, `waiting` the words that match nothing yet; `-` reads the descriptor `piped`.
 
-    With `positions`, rows that an earlier follower has shown are read again and marked as `shown`.
+    With `positions`, rows that an earlier follower has shown are read again and marked as `shown`. With `every_s`
+    it reads at that interval and watches no files; the files of a recording change many times a second. With
+    `viewed=False` it reads only as much of a recording's telemetry as the alarms need.
     """
 
     def __init__(
@@ -50,12 +52,14 @@ class Follower:
         *,
         positions: Positions | None = None,
         piped: int = 0,
+        every_s: float | None = None,
+        viewed: bool = True,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.runs: list[Followed] = []
         self.waiting: list[str] = []
         self._words, self._formats, self._now = list(words), formats, now
-        self._positions = positions
+        self._positions, self._every_s, self._viewed = positions, every_s, viewed
         self._followed: set[Path] = set()
         self.wakeups = Wakeups()
         self._looked = self._read_at = float("-inf")
@@ -141,6 +145,9 @@ class Follower:
         """Sleeps until there may be more to read, or until the timeout."""
         if self._is_full:
             return
+        if self._every_s is not None:
+            self.wakeups.wait(max(self._read_at + self._every_s - self._now(), 0))
+            return
         if self._in_a_row == BUSY:
             self.wakeups.pause()
         elif not self._in_a_row and self.wakeups.paused:
@@ -178,6 +185,10 @@ class Follower:
                 self._find(word)
         for run in self.runs:
             run.look()
+        if self._every_s is None:
+            self._watch()
+
+    def _watch(self) -> None:
         named = [Path(word) for word in self._words if word != "-"]
         places = [path if path.exists() else path.parent for path in named]
         self.wakeups.files([*(path for run in self.runs for path in run.paths), *places])
@@ -194,19 +205,19 @@ class Follower:
         for source in (*sources, *gone):
             if source.resolve() not in self._followed and (source == path or _is_log(source)):
                 self._followed.add(source.resolve())
-                self.runs.append(_open_run(source, self._positions, self._formats))
+                self.runs.append(self._open_run(source))
         if not sources and not gone:
             self.waiting.append(word)
 
-
-def _open_run(path: Path, positions: Positions | None, formats: Formats) -> Followed:
-    if formats is None and stores.kind(path):
-        return FollowedStore(path, positions)
-    if path.is_dir():
-        return FollowedRun(path, positions, formats)
-    if path.is_fifo():
-        return FollowedPipe(str(path), os.open(path, os.O_RDWR | os.O_NONBLOCK), positions, formats)
-    return FollowedLog(path, positions, formats)
+    def _open_run(self, path: Path) -> Followed:
+        positions, formats = self._positions, self._formats
+        if formats is None and stores.kind(path):
+            return FollowedStore(path, positions)
+        if path.is_dir():
+            return FollowedRun(path, positions, formats, viewed=self._viewed)
+        if path.is_fifo():
+            return FollowedPipe(str(path), os.open(path, os.O_RDWR | os.O_NONBLOCK), positions, formats)
+        return FollowedLog(path, positions, formats)
 
 
 def _is_log(path: Path) -> bool:

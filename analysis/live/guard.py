@@ -1,8 +1,9 @@
 """The guard: a process beside a recording that judges the run and stops the command when its instructions say so.
 
-It reads the run folder from outside at the lowest priority, so that a failure here harms neither recorder nor
-command. It lives until both have ended, and then runs the `--then` command. To stop a command it sends TERM once,
-through the recorder if that still runs, and KILL to the command and all its descendants after a grace period.
+It reads the run folder from outside, once a second and at the lowest priority, so that a failure here harms
+neither recorder nor command. It lives until both have ended, and then runs the `--then` command. To stop a command
+it sends TERM once, through the recorder if that still runs, and KILL to the command and all its descendants after a
+grace period.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from gputel.analysis.live.update import Update
     from gputel.analysis.live.view import View
 
-TELL_S = 0.9  # each second; telling more often would wake the guard itself, which watches the folder
+EVERY_S = 1.0  # between two reads; more frequent reads would take CPU time from the training
 CLOSING_S = 600.0  # time the recorder may take to close the run
 
 
@@ -56,17 +57,21 @@ class Guard:
         self._exporter: Exporter | None = None
         self._alarm_log = AlarmLog(Path(instructions.segment))
         self._run_alarms: RunAlarms | None = None
-        self._told = float("-inf")  # when the process that pushes was last told
 
     def run(self) -> None:
         """Judges the run until command and recorder have ended, up to the last line printed."""
-        with contextlib.closing(Follower([self._instructions.run])) as follower, self._serving():
+        with contextlib.closing(self._follower()) as follower, self._serving():
             self._wake_at_limit(follower)
             for updates in follower.updates(self._is_over):
                 self._take(follower, updates)
             while updates := follower.read():
                 self._take(follower, updates)
         self._run_then()
+
+    def _follower(self) -> Follower:
+        """Reads once a second; GPUs and machine are read in full only for Prometheus."""
+        serves = self._instructions.prometheus is not None
+        return Follower([self._instructions.run], every_s=EVERY_S, viewed=serves)
 
     def _wake_at_limit(self, follower: Follower) -> None:
         """Wakes the follower when the time limit is reached; it may sleep for a second."""
@@ -106,8 +111,7 @@ class Guard:
         active = [alarm.rule for alarm in run_alarms.active]
         if self._exporter is not None:
             self._exporter.show([(view, active)])
-        if self._instructions.pushes and time.monotonic() - self._told >= TELL_S:
-            self._told = time.monotonic()
+        if self._instructions.pushes:
             from gputel.analysis.live import prometheus
 
             state = TrainingState(prometheus.training_figures(view), active)

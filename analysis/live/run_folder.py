@@ -22,12 +22,14 @@ import polars as pl
 
 from gputel.analysis.live.files import FileHandle, FilePosition, GrowingFile
 from gputel.telemetry import events, run_folder
+from gputel.telemetry.clock import SECOND
 from gputel.telemetry.own_files import FOREIGN, is_foreign
 from gputel.telemetry.process import output_index
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store import frames, journal, parts, ticks
 from gputel.telemetry.store.growing_journal import GrowingJournal
 from gputel.telemetry.store.parts import Part
+from gputel.telemetry.store.live_seconds import LiveSeconds
 from gputel.telemetry.store.seconds import one_second_rows
 from gputel.telemetry.store.tiers import Tier
 
@@ -108,7 +110,7 @@ class Output:
         at = np.clip(frame["line"].to_numpy() - self._first, 0, len(self._moments))
         moments = np.append(self._moments, self._latest)[at]
         times = pl.Series("time", moments).set(pl.Series(moments == _UNKNOWN), None)
-        return frame.with_columns(times.cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
+        return frame.with_columns(times.cast(pl.Datetime("ns", "UTC")))
 
     def forget(self, before: int) -> None:
         """Drops timestamps of lines before this one."""
@@ -179,6 +181,11 @@ def descriptions(folder: Path) -> tuple[tuple[Segment, ...], list[dict[str, Any]
     """The present segments of a run, each with its run.json, {} if that cannot be read."""
     segments = run_folder.open_folder(folder).segments
     return segments, [run_folder.readable_facts(segment.path, warn=False) for segment in segments]
+
+
+def live_seconds(segment: Segment) -> LiveSeconds:
+    """Whole seconds of a segment's GPUs from the last minutes on; what has been compacted is left out."""
+    return LiveSeconds(segment.gpu, run_folder.now_ns(segment.path) // SECOND - PAST_S)
 
 
 class LiveJournals:

@@ -34,6 +34,7 @@ from gputel.telemetry import completeness, filesystem
 
 if TYPE_CHECKING:
     from gputel.telemetry.run_folder import Segment
+    from gputel.telemetry.store.live_seconds import LiveSeconds
 
 Formats = tuple[Format, ...] | None
 EVENTS = "events of "  # prefix of a segment's name, for positions in its events.jsonl
@@ -164,15 +165,21 @@ class FollowedCommands(Followed):
 
 
 class FollowedRun(Followed):
-    """A run folder: its segments on all nodes, their GPUs and events."""
+    """A run folder: its segments on all nodes, their GPUs and events.
 
-    def __init__(self, path: Path, positions: Positions | None, formats: Formats) -> None:
+    With `viewed=False` it reads only whole seconds of its GPUs, which the alarms need, and no other telemetry.
+    """
+
+    def __init__(
+        self, path: Path, positions: Positions | None, formats: Formats, *, viewed: bool = True
+    ) -> None:
         super().__init__(path.resolve().name, str(path), positions, formats)
-        self._path = path
+        self._path, self._viewed = path, viewed
         self._outputs: dict[str, Output] = {}
         self._writer_checks: dict[str, WriterCheck] = {}
         self._journals: dict[str, LiveJournals] = {}
         self._machines: dict[str, LiveMachine] = {}
+        self._seconds: dict[str, LiveSeconds] = {}
         self._events: dict[str, run_folder.EventsFile] = {}
         self._given: dict[str, LiveGiven] = {}
         self._inside: dict[str, object] = {}
@@ -217,7 +224,11 @@ class FollowedRun(Followed):
                 yield replace(self._update(name), gpu=seconds, live=live)
             if (machine := self._machines[name].read()) is not None:
                 yield replace(self._update(name), machine=machine, live=live)
-            events, shown = self._events[name].read()
+        for name, gpus in self._seconds.items():
+            if new := gpus.read():
+                yield replace(self._update(name), gpu_seconds=new, live=not self._outputs[name].is_over)
+        for name, file in self._events.items():
+            events, shown = file.read()
             if events:
                 yield replace(self._update(name), recorder_events=events, shown=shown)
 
@@ -239,9 +250,12 @@ class FollowedRun(Followed):
         self._open(name, output)
         self._writer_checks[name] = WriterCheck(segment.output)
         self._events[name] = run_folder.EventsFile(segment, self._before(EVENTS + name).place)
-        self._journals[name] = LiveJournals(segment.gpu)
         self._given[name] = LiveGiven(segment)
-        self._machines[name] = LiveMachine(segment.path, segment.node or "")
+        if self._viewed:
+            self._journals[name] = LiveJournals(segment.gpu)
+            self._machines[name] = LiveMachine(segment.path, segment.node or "")
+        else:
+            self._seconds[name] = run_folder.live_seconds(segment)
         self.paths += [segment.path, segment.gpu]
 
     def _is_written(self, name: str) -> bool | None:

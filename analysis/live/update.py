@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from gputel.analysis.live.view import MachineView
     from gputel.analysis.logs.incremental import Increment
     from gputel.analysis.logs.outcome import LogEvent
+    from gputel.telemetry.store.live_seconds import LiveSecond
 
 API = "api"
 """The stream of given rows; of a later segment or a node it stands behind the name of that."""
@@ -56,6 +58,7 @@ class Update:
     log: ReadSoFar | None = None  # the parser of the increment, or the store
     written: float | None = None  # time of the last write to the log, in seconds since 1970
     gpu: pl.DataFrame | None = None
+    gpu_seconds: Sequence[LiveSecond] = ()  # instead of `gpu`, if the run is not viewed
     machine: MachineView | None = None
     recorder_events: list[dict[str, Any]] = field(default_factory=list)
     live: bool = True

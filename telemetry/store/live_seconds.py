@@ -33,6 +33,13 @@ class LiveSecond(NamedTuple):
     second: int
     figures: dict[tuple[str, str], float]
 
+    def by_gpu(self) -> dict[str, dict[str, float]]:
+        """The figures of each GPU by name."""
+        rows: dict[str, dict[str, float]] = {}
+        for (name, gpu), value in self.figures.items():
+            rows.setdefault(gpu, {})[name] = value
+        return rows
+
 
 class LiveSeconds:
     """The seconds of a folder such as gpu/ from one on; each `read` gives the new ones."""

@@ -257,10 +257,12 @@ def test_alarms_of_a_pipe_are_kept_in_memory() -> None:
     assert [result.is_new(ALARM), result.is_new(ALARM)] == [True, False]
 
 
+@pytest.mark.parametrize("viewed", [True, False])
 @pytest.mark.parametrize("ended", [True, False])
 def test_gpus_are_judged_while_a_run_goes_on_and_not_after_its_end(
-    tmp_path: Path, compose: "Compose", ended: bool
+    tmp_path: Path, compose: "Compose", monkeypatch: pytest.MonkeyPatch, ended: bool, viewed: bool
 ) -> None:
+    monkeypatch.setattr(run_folder, "now_ns", lambda _: 10**18 + 700 * SECOND)
     folder = tmp_path / "d16"
     gpu = {"gpu": "0", "memory_total_mib": 1000}
     run_folder.create(folder, {"run": "d16", "started": {"wall_ns": 10**18}, "gpus": [gpu]})
@@ -268,8 +270,9 @@ def test_gpus_are_judged_while_a_run_goes_on_and_not_after_its_end(
         run_folder.update(folder, ended={"wall_ns": 10**18 + 700 * SECOND})
     memory = Tier("slow", 1.0, (TierColumn("mem_used_mib", "MiB", 1, "0"),))
     compose(folder / "gpu", [memory], [(0, at * SECOND, (999,)) for at in range(700)])
-    parquet.compact(folder / "gpu", everything=ended)
-    follower = Follower([str(folder)])
+    if viewed:  # without a view only the journals are read
+        parquet.compact(folder / "gpu", everything=ended)
+    follower = Follower([str(folder)], viewed=viewed)
     news = follower.read()
     (followed,) = follower.runs
     judge = RunAlarms(followed, rules.load(), lambda: 1e9 + 700)

@@ -18,6 +18,7 @@ from tests.analysis.live.scenes import (
     log_of,
     read,
 )
+from tests.recordings import PATIENCE_S
 
 
 def test_fifo_is_followed(tmp_path: Path, clock: Clock) -> None:
@@ -86,4 +87,20 @@ def test_missing_log_and_empty_folder_are_awaited(tmp_path: Path) -> None:
         f"{tmp_path}/empty: no log or run in it yet; waiting for one",
         f"{tmp_path}/gone.log: does not exist yet; waiting for it",
     ]
+    follower.close()
+
+
+def test_follower_that_reads_at_a_pace_is_not_woken_by_its_files(tmp_path: Path, clock: Clock) -> None:
+    log = tmp_path / "train.log"
+    log.touch()
+    follower = Follower([str(log)], every_s=PATIENCE_S, now=clock)
+    read(follower, clock)
+    log.write_text(STEP.format(1, 2, 0))
+    follower.wakeups.changed(str(log))
+    assert follower.wakeups.wait(0) is False
+    follower.wake()
+    follower.wait()  # for as long as `every_s`, if it had not been woken
+    (update,) = read(follower, clock)
+    assert update.increment
+    assert update.increment.open_records["step"].to_list() == [1]
     follower.close()

@@ -91,6 +91,24 @@ def test_gpu_seconds_come_as_they_are_recorded(tmp_path: Path, clock: Clock, com
     follower.close()
 
 
+def test_without_a_view_only_whole_seconds_of_the_gpus_are_read(
+    tmp_path: Path, clock: Clock, compose: Compose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table of the machine has ticks, too; nobody would see them."""
+    monkeypatch.setattr(run_folder, "now_ns", lambda _: 10**18 + 5 * SECOND)  # ticks begin at 10**18
+    folder = make_run(tmp_path / "d16")
+    for table in ("gpu", "host"):
+        compose(folder / table, [FAST], [(0, at * SECOND // 10, (500_000 + at, 90)) for at in range(50)])
+    follower = Follower([str(folder)], viewed=False, now=clock)
+    (update,) = read(follower, clock)
+    assert (update.gpu, update.machine) == (None, None)
+    table = frames.seconds(folder / "gpu")
+    means = [second.by_gpu()["0"]["power_w_mean"] for second in update.gpu_seconds]
+    assert means == pytest.approx(table["power_w_mean"].to_list())
+    assert read(follower, clock) == []
+    follower.close()
+
+
 @pytest.mark.parametrize("compacted", ["nothing", "what is sealed", "everything"])
 def test_earlier_gpu_seconds_are_read_from_journals_and_from_parquet(
     tmp_path: Path, clock: Clock, compose: Compose, compacted: str
