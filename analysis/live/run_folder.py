@@ -28,8 +28,8 @@ from gputel.telemetry.process import output_index
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store import frames, journal, parts, ticks
 from gputel.telemetry.store.growing_journal import GrowingJournal
-from gputel.telemetry.store.parts import Part
 from gputel.telemetry.store.live_seconds import LiveSeconds
+from gputel.telemetry.store.parts import Part
 from gputel.telemetry.store.seconds import one_second_rows
 from gputel.telemetry.store.tiers import Tier
 
