@@ -97,8 +97,8 @@ def test_without_a_view_only_whole_seconds_of_the_gpus_are_read(
     """The table of the machine has ticks, too; nobody would see them."""
     monkeypatch.setattr(run_folder, "now_ns", lambda _: 10**18 + 5 * SECOND)  # ticks begin at 10**18
     folder = make_run(tmp_path / "d16")
-    for table in ("gpu", "host"):
-        compose(folder / table, [FAST], [(0, at * SECOND // 10, (500_000 + at, 90)) for at in range(50)])
+    for name in ("gpu", "host"):
+        compose(folder / name, [FAST], [(0, at * SECOND // 10, (500_000 + at, 90)) for at in range(50)])
     follower = Follower([str(folder)], viewed=False, now=clock)
     (update,) = read(follower, clock)
     assert (update.gpu, update.machine) == (None, None)

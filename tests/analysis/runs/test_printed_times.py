@@ -58,7 +58,7 @@ def test_timestamps_tell_whether_printed_times_hold_the_pause(read: Read, held_m
 
 def test_pauses_behind_every_second_record_do_not_hide_in_the_scatter_of_the_steps(read: Read) -> None:
     """A save of half a step every 10 steps, and an evaluation of ten steps every 20."""
-    lines = []
+    lines: list[str] = []
     for place in range(40):
         step, dt_ms = 5 * place, 1200 + 60 * (place % 3 - 1)
         if place and place % 4 == 0:

@@ -99,7 +99,11 @@ def test_sampled_rate_is_rows_over_time_compacted_or_not(
 def test_late_first_row_makes_the_sampled_time_no_shorter(tmp_path: Path, compacted: bool) -> None:
     """The first tick comes 25 ms late, and the next two are caught up with."""
     clock = GivenClock()
-    writer = journal.Writer(PartWriter(tmp_path, [FAST], clock, on_trouble=pytest.fail, compactor=None))
+
+    def on_trouble(kind: str, text: str) -> None:
+        pytest.fail(f"{kind}: {text}")
+
+    writer = journal.Writer(PartWriter(tmp_path, [FAST], clock, on_trouble=on_trouble, compactor=None))
     for deadline in range(0, 1001 * MS, 10 * MS):
         clock.now = max(deadline, 25 * MS)
         writer.append(0, deadline, clock.now, [1, 1])
