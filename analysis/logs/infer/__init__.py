@@ -46,6 +46,7 @@ _BEST_BELOW = LineTable(
 class Inferred:
     """An inferred format; `text` is its TOML, `metrics` are the columns that change from record to record.
 
+    `evaluated` are those that change from evaluation to evaluation.
     `average` is the printed name of the loss where it is a running average, and no current one is printed.
     """
 
@@ -54,13 +55,20 @@ class Inferred:
     metrics: tuple[str, ...]
     step: str | None
     average: str | None = None
+    evaluated: tuple[str, ...] = ()
 
     def understood(self, hits: int, candidates: int) -> str:
         """What was inferred, in one line."""
         step = f'step = "{self.step}"' if self.step else "no step"
         loss = f', loss is a running average, "{self.average}"' if self.average else ""
-        summary = f"inferred ({len(self.metrics)} metrics, {step}{loss})"
-        return f"{summary}, {hits:,} of {candidates:,} candidate lines"
+        return f"inferred ({self._columns()}, {step}{loss}), {hits:,} of {candidates:,} candidate lines"
+
+    def _columns(self) -> str:
+        if self.metrics:
+            return "1 metric" if len(self.metrics) == 1 else f"{len(self.metrics)} metrics"
+        return (
+            f"evaluations only: {', '.join(self.evaluated)}" if self.evaluated else "no metric that changes"
+        )
 
 
 def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | None:
@@ -98,11 +106,13 @@ def _inferred(
     text = "\n".join([text, *(table.toml() for table in announcements)])
     records = [c for c in chosen if c.role in ("train", "part", "bar")]
     metrics = dict.fromkeys(column for c in records for column in c.changing)
+    evaluated = dict.fromkeys(column for c in chosen if c.role == "eval" for column in c.changing)
     place = main.place or next((c.place for c in records if c.place), None)
     learned = formats.load(text, "inferred", title)
     losses = [cell for line in records for cell in line.metrics if cell.column == "loss"]
     average = losses[0].source if losses and is_average(losses[0].source) else None
-    return Inferred(learned, text, tuple(metrics), place.source if place else None, average)
+    step = place.source if place else None
+    return Inferred(learned, text, tuple(metrics), step, average, tuple(evaluated))
 
 
 def _frequent(all_shapes: Sequence[LineShape]) -> list[LineShape]:

@@ -142,7 +142,18 @@ def test_understood_summarizes_the_format_in_one_line() -> None:
     found = infer.infer(log)
     assert found is not None
     assert found.understood(*count(found.format, log)) == (
-        'inferred (1 metrics, step = "it"), 1,200 of 1,200 candidate lines'
+        'inferred (1 metric, step = "it"), 1,200 of 1,200 candidate lines'
+    )
+
+
+def test_understood_names_what_evaluations_give_where_nothing_else_was_inferred() -> None:
+    log = clean(
+        b"".join(b"Evaluation at iteration %d: val_loss = %.4f\n" % (i, 9 / (i + 1)) for i in range(20))
+    )
+    found = infer.infer(log)
+    assert found is not None
+    assert found.understood(*count(found.format, log)) == (
+        'inferred (evaluations only: val_loss, step = "Evaluation at iteration"), 20 of 20 candidate lines'
     )
 
 
