@@ -5,6 +5,7 @@ function writeAddress(chart) {
   const words = new URLSearchParams(), zoom = view.zoom.get(linkOf(chart));
   if (view.axis) words.set("x", view.axis);
   if (view.logX) words.set("log", "1");
+  if (view.wholeRuns) words.set("whole", "1");
   words.set("smooth", view.smoothing);
   for (const run of view.hiddenRuns) words.append("off", run);
   for (const [run, color] of view.colors) words.append("color", `${run} ${color.slice(1)}`);
@@ -27,6 +28,7 @@ function readAddress() {
   if (!chart) return;
   choose("axis", words.get("x"), "change");
   choose("smoothing", STEPS.indexOf(Number(words.get("smooth") ?? view.smoothing)), "input");
+  view.wholeRuns = view.wholeRuns || words.has("whole");
   if (words.get("log") && !view.logX) pressed("log x");
   const off = new Set(words.getAll("off"));
   if (rest.length) for (const run of view.runs) if (off.has(run) !== view.hiddenRuns.has(run)) pressed(run);

@@ -22,7 +22,7 @@ function curvesChart(panel, bytes) {
   chart.axis = () => panel.axes.find((axis) => axis.name === view.axis) || panel.axes[0];
   chart.shown = () => chart.series.filter((own) => !own.hidden && !view.hiddenRuns.has(own.run) && own.x[chart.axis().name]);
   chart.domain = () => {
-    const all = chart.series.filter((own) => !view.hiddenRuns.has(own.run)).map((own) => own.x[chart.axis().name]);
+    const all = chart.series.filter((own) => !view.hiddenRuns.has(own.run) && !(own.hidden && own.leftOut)).map((own) => own.x[chart.axis().name]);
     return reach(all.filter((x) => x && x.length).flatMap((x) => [x[0], x[x.length - 1]]));
   };
   chart.draw = (canvas) => drawCurves(chart, canvas);
@@ -96,7 +96,7 @@ function runningMean(chart, own, width) {
 
 function smoothed(chart, own) {
   if (!chart.panel.noisy || !view.smoothing || ["dots", "held", "points"].includes(own.style) || own.y.length < 3) return null;
-  const whole = chart.domain();
+  const whole = mostRuns(chart)?.range || chart.domain();
   return whole && runningMean(chart, own, view.smoothing * (whole[1] - whole[0]));
 }
 
@@ -111,7 +111,7 @@ function drawCurves(chart, canvas) {
   const xs = scale(...(lone ? padded(...range, log) : range), FRAME.left, size.width - FRAME.right, log);
   const ys = scale(low, high, floor, FRAME.top, chart.log);
   chart.frame = { xs, ys, size };
-  drawAxes(pen, size, xs, ys, axis, chart.panel.y, ink);
+  drawAxes(pen, size, xs, ys, { ...axis, title: titleOfAxis(chart) }, chart.panel.y, ink);
   pen.save();
   pen.beginPath();
   pen.rect(FRAME.left, FRAME.top, size.width - FRAME.left - FRAME.right, floor - FRAME.top);
@@ -125,12 +125,21 @@ function drawCurves(chart, canvas) {
   pen.restore();
 }
 
+// With what of it is not shown.
+function titleOfAxis(chart) {
+  const axis = chart.axis(), most = view.zoom.has(linkOf(chart)) ? null : mostRuns(chart);
+  const longer = most ? most.longer.filter((run) => chart.series.some((own) => own.run === run)) : [];
+  if (!longer.length) return axis.title;
+  const { end } = most, who = longer.length > 1 ? `${longer.length} runs go` : `${longer[0]} goes`;
+  return `${axis.title}; ${who} on to ${axis.unit === "s" ? short(end, 0, "s") : withUnit(end, axis)} (double click shows all)`;
+}
+
 // What of the axis is shown, and of each curve; a logarithmic axis begins at the first value above zero.
 function inSight(chart) {
   const name = chart.axis().name, curves = chart.shown();
   const least = Math.min(...curves.map((own) => own.x[name][firstFrom(own.x[name], Number.MIN_VALUE)] ?? Infinity));
   const log = (chart.axis().log || (view.logX && chart.axis().unit !== "clock")) && Number.isFinite(least);
-  const whole = view.zoom.get(linkOf(chart)) || wholeRange(chart);
+  const whole = view.zoom.get(linkOf(chart)) || firstRange(chart);
   const range = whole && log ? [Math.max(whole[0], least), Math.max(whole[1], least)] : whole;
   return { range, log, shown: range ? curves.map((own) => within(own, name, range, log)) : [] };
 }

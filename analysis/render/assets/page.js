@@ -42,6 +42,7 @@ function pressable(name, act) {
 
 function resetZoom() {
   view.zoom.clear();
+  view.wholeRuns = true;
   for (const chart of charts) chart.yZoom = null;
   redraw();
 }

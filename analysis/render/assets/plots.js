@@ -1,7 +1,7 @@
 // Plots in their figures, with legends; what all of them share, and drawing them again.
 
 const view = {
-  runs: [], axis: null, logX: false, smoothing: 0.01, hiddenRuns: new Set(), hiddenKinds: new Set(), pointed: null, zoom: new Map(), tints: [],
+  runs: [], axis: null, logX: false, smoothing: 0.01, hiddenRuns: new Set(), hiddenKinds: new Set(), pointed: null, zoom: new Map(), wholeRuns: false, most: new Map(), tints: [],
   ownTints: new Map(), colors: new Map(), tintOf: () => 0, // by number of the tint, and by run
 };
 const PATTERNS = [ // of parts of bars, for those who tell colors apart with difficulty
@@ -13,6 +13,7 @@ const PATTERNS = [ // of parts of bars, for those who tell colors apart with dif
   (ink) => `repeating-linear-gradient(45deg, ${ink} 0 1px, transparent 1px 5px), repeating-linear-gradient(-45deg, ${ink} 0 1px, transparent 1px 5px)`,
 ];
 const charts = [];
+const MOST = 0.75, LONG = 3; // a run is long if it is three times as long as three quarters of the runs
 const NEAR = 600; // CSS pixels above and below the window
 let printing = false, themeOnScreen, look = null;
 
@@ -53,10 +54,31 @@ function wholeRange(chart) {
   return own && own[1] - own[0] < (all[1] - all[0]) / 5 ? own : all;
 }
 
+// What is shown before anyone zooms: the whole, unless a few long runs would squash all others; then as far as those go.
+function firstRange(chart) { return mostRuns(chart)?.range || wholeRange(chart); }
+
+// How far most runs go, and which go on, to where; null where the whole is shown.
+function mostRuns(chart) {
+  const link = linkOf(chart);
+  if (!view.most.has(link)) view.most.set(link, reachOfMost(charts.filter((other) => other.panel.kind === "curves" && linkOf(other) === link), chart.axis()));
+  return view.most.get(link);
+}
+
+function reachOfMost(group, axis) {
+  if (view.wholeRuns || view.logX || axis.log || axis.unit === "clock") return null;
+  const known = [...reachOfRuns(group, axis.name)].filter(([run, own]) => own && run && !view.hiddenRuns.has(run));
+  if (known.length < 3) return null;
+  const low = Math.min(...known.map(([, own]) => own[0])), ends = known.map(([, own]) => own[1]).sort((a, b) => a - b);
+  const usual = low + LONG * (ends[Math.floor(MOST * (ends.length - 1))] - low), most = ends.filter((end) => end <= usual);
+  if (most.length === ends.length || most.at(-1) <= low) return null;
+  return { range: [low, most.at(-1)], longer: known.filter(([, own]) => own[1] > usual).map(([run]) => run), end: ends.at(-1) };
+}
+
 function redraw(concerns = () => true) {
   const theme = dark() ? "dark" : "light";
   view.tints = look.tints[theme];
   view.kinds = look.kinds[theme];
+  view.most.clear();
   for (const chart of charts.filter(concerns)) chart.stale = true;
   for (const chart of charts.filter(isNear)) paintPlot(chart);
   for (const piece of document.querySelectorAll("[data-color]")) paintKind(piece);

@@ -67,6 +67,7 @@ function pinch(chart, from, [a, b]) {
 
 function showWhole(chart) {
   view.zoom.delete(linkOf(chart));
+  view.wholeRuns = true;
   chart.yZoom = null;
   redraw();
 }

@@ -56,6 +56,26 @@ def test_long_run_does_not_squash_short_ones_by_share_of_the_run(chromium: Brows
     assert tab.evaluate("charts[0].panel.marks[0].x.share") == 50
 
 
+def test_first_view_ends_where_most_runs_end_and_says_which_goes_on(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    lengths = (4_001, 401, 301, 401)
+    tab = opened(chromium, tmp_path, loss(*lengths), runs=tuple(f"run{n}" for n in range(4)))
+    shown = "[charts[0].frame.xs.low, charts[0].frame.xs.high]"
+    assert tab.evaluate(shown) == [0, 400]
+    title = "titleOfAxis(charts[0])"
+    assert tab.evaluate(title) == "step; run0 goes on to 4,000 (double click shows all)"
+    tab.evaluate("resetZoom()")
+    assert tab.evaluate(shown) == [0, 4_000]
+    assert tab.evaluate(title) == "step"
+
+
+def test_first_view_is_whole_where_many_runs_are_long(chromium: Browser, tmp_path: Path) -> None:
+    runs = tuple(f"run{n}" for n in range(4))
+    tab = opened(chromium, tmp_path, loss(4_001, 4_001, 301, 401), runs=runs)
+    assert tab.evaluate("charts[0].frame.xs.high") == 4_000
+
+
 def recording() -> tuple[Curves, Curves]:
     """A power curve over 100 s; steps 0 to 20 were done from 40 s to 80 s."""
     seconds = np.arange(101.0)

@@ -63,7 +63,7 @@ function seriesOf(panel, chart) {
     const run = partOf(parts, "facts")?.name ?? "", key = `${number} ${metric.name}`;
     const [step, least, mean, largest] = columns;
     const wide = mean.some((value, i) => least[i] !== largest[i] && value === value);
-    const before = chart.series.find((series) => series.key === key) || { hidden: false };
+    const before = chart.series.find((series) => series.key === key) || { hidden: !wanted(run), leftOut: !wanted(run) };
     drawn.push(Object.assign(before, {
       key, index: key, run: key, name: many ? (at || panel.series.length > 1 ? `${run} · ${metric.name}` : run) : metric.name,
       tint: many ? number : at, style: metric.style, x: placesOf(parts, step), y: mean, low: wide ? least : undefined, high: wide ? largest : undefined,

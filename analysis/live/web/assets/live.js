@@ -2,6 +2,7 @@
 
 const AGAIN_MS = 2000; // where the browser itself does not try any more
 const SILENT_MS = 45000; // the server says every 15 s that it is there
+view.wholeRuns = true; // the longest run may be the one that is still going
 let source = null, heard = 0, changed = new Set(), planned = false;
 
 function connect() {
@@ -77,7 +78,7 @@ function title() {
 function drawEvents(place) {
   const rows = model.runs.flatMap((parts) => {
     const run = partOf(parts, "facts")?.name ?? "";
-    return [...(partOf(parts, "events") || []), ...(partOf(parts, "alarms") || [])].map((event, order) => ({ run, event, order, at: momentOf(event[2]) }));
+    return !wanted(run) ? [] : [...(partOf(parts, "events") || []), ...(partOf(parts, "alarms") || [])].map((event, order) => ({ run, event, order, at: momentOf(event[2]) }));
   });
   const key = JSON.stringify(rows.map((row) => row.event));
   if (place.dataset.key === key) return;

@@ -52,7 +52,7 @@ function newRow(body) {
 
 function drawRow(row, facts, number) {
   const shown = (name) => (name in facts.last ? figureOf(facts.last[name]) : "");
-  row.hidden = !isWanted(facts.name);
+  row.hidden = !wanted(facts.name);
   row.title = [facts.source, facts.caution].filter(Boolean).join(" · ");
   row.querySelector("i").style.background = swatchColor(number);
   say(row.querySelector("span"), facts.name);
@@ -68,15 +68,11 @@ function drawRow(row, facts, number) {
   say(row.querySelector(".alarm"), [...facts.alarms, facts.cause].filter(Boolean).join("; "));
 }
 
-function isWanted(name) {
-  return wanted(name);
-}
-
-// Curves of runs that the filter leaves out are hidden; a chip still hides any other by itself.
+// Leaves out whatever is of other runs; a chip still hides any other curve by itself.
 function filterRuns(text) {
   wanted = fitting(text);
   for (const chart of shownPanels.values())
-    for (const series of chart.series) series.hidden = !isWanted(partOf(model.runs[Number(series.key.split(" ")[0])], "facts")?.name ?? "");
+    for (const series of chart.series) series.hidden = series.leftOut = !wanted(partOf(model.runs[Number(series.key.split(" ")[0])], "facts")?.name ?? "");
   again();
 }
 

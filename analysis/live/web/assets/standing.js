@@ -13,6 +13,7 @@ function drawStanding(place) {
     const facts = partOf(run, "facts");
     if (!facts) return;
     const card = place.children[number] || place.appendChild(newCard());
+    card.hidden = !wanted(facts.name);
     card.querySelector("i").style.background = model.runs.length > 1 ? tint(number) : "transparent";
     card.querySelector("i").hidden = model.runs.length < 2;
     say(card.querySelector("h2"), facts.name);

@@ -4,7 +4,7 @@ const READINGS = [["power_w_mean", "power", "W", "power_w"], ["temp_c_max", "tem
   ["mem_used_mib_max", "memory", "GiB", "memory_total_mib"], ["sm_mhz_mean", "SM clock", "MHz", null]];
 
 function drawGpus(place) {
-  const rows = model.runs.flatMap((run, number) => namesOf(run, "gpu").map((name) => ({ run, number, name, facts: partOf(run, "gpu", name) })));
+  const rows = model.runs.flatMap((run, number) => (wanted(partOf(run, "facts")?.name ?? "") ? namesOf(run, "gpu") : []).map((name) => ({ run, number, name, facts: partOf(run, "gpu", name) })));
   const shown = READINGS.filter(([reading]) => rows.some((row) => reading in row.facts.last));
   const key = JSON.stringify([rows.map((row) => [row.number, row.name, row.facts.name]), shown.map(([name]) => name)]);
   if (place.dataset.key !== key) {
