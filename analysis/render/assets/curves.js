@@ -130,7 +130,7 @@ function titleOfAxis(chart) {
   const axis = chart.axis(), most = view.zoom.has(linkOf(chart)) ? null : mostRuns(chart);
   const longer = most ? most.longer.filter((run) => chart.series.some((own) => own.run === run)) : [];
   if (!longer.length) return axis.title;
-  const { end } = most, who = longer.length > 1 ? `${longer.length} runs go` : `${longer[0]} goes`;
+  const { end } = most, who = longer.length > 1 ? `${longer.length} runs go` : `${longer[0].length > 16 ? "one run" : longer[0]} goes`;
   return `${axis.title}; ${who} on to ${axis.unit === "s" ? short(end, 0, "s") : withUnit(end, axis)} (double click shows all)`;
 }
 
