@@ -106,7 +106,7 @@ def _connect(ray: Any, address: str | None, folder: str | None) -> None:
 
 
 def _ask_for_answer(address: str) -> None:
-    """Connects once, as Ray tries for minutes where nobody listens."""
+    """Connects once, as Ray tries for minutes where no server listens."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
 
