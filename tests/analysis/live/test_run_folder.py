@@ -94,7 +94,7 @@ def test_gpu_seconds_come_as_they_are_recorded(tmp_path: Path, clock: Clock, com
 def test_without_a_view_only_whole_seconds_of_the_gpus_are_read(
     tmp_path: Path, clock: Clock, compose: Compose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The table of the machine has ticks, too; nobody would see them."""
+    """The table of the machine has ticks, too, which no view would show."""
     monkeypatch.setattr(run_folder, "now_ns", lambda _: 10**18 + 5 * SECOND)  # ticks begin at 10**18
     folder = make_run(tmp_path / "d16")
     for name in ("gpu", "host"):

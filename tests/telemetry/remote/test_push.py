@@ -201,7 +201,7 @@ def test_alarm_that_ends_and_a_recording_that_ends_are_zero(segment: Path) -> No
     assert (latest[alarm], latest[series("gputel_up")]) == (0, 0)
 
 
-def test_state_that_nobody_replaces_counts_as_unknown(segment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_that_is_not_replaced_counts_as_unknown(segment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training_state.write(segment, TrainingState({"gputel_step": 7}, []))
     written = json.loads((segment / training_state.NAME).read_text())
     written["boot_ns"] -= 16 * SECOND
