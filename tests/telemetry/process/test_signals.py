@@ -87,6 +87,7 @@ class Shell:
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
     opened = Shell(tmp_path)
+    opened.saw("$ ")  # what is typed while bash sets its terminal up may be lost
     yield opened
     opened.close()
 
