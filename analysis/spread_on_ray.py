@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gputel.analysis.spread import Item, Result, Work, heard, in_batches, work_off
+from gputel.analysis.spread import BATCHES, Item, Result, Work, alike, heard, in_batches, work_off
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.host.cgroup import usable_cores
 
-BATCHES = 4  # for each core of the cluster
 LARGEST_BATCH = 100  # items, whose results are lost together with their worker
 STORE = 100 << 20  # bytes of shared memory; results are small, and Ray takes a third of the machine by itself
 ANSWER_S = 10
@@ -34,7 +33,7 @@ def spread_on_ray(
     """Yields the result of each item, as `spread` does; without an address on a cluster of this machine's cores."""
     with _cluster(address) as ray:
         count = max(int(ray.cluster_resources().get("CPU", 1)) * BATCHES, len(items) // LARGEST_BATCH)
-        batches = in_batches(items, count, _alike)
+        batches = in_batches(items, count, alike)
         task = ray.remote(max_retries=TRIES)(work_off)
         results = [task.remote(work, batch) for batch in batches]
         for batch, result in zip(batches, results, strict=True):
@@ -58,10 +57,6 @@ def _one_by_one(
 def _deaths(ray: Any) -> tuple[type[Exception], ...]:
     """What Ray raises where a worker ended without an answer."""
     return (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError)
-
-
-def _alike(_item: object) -> float:
-    return 1
 
 
 @contextmanager

@@ -16,11 +16,7 @@ Engine = Callable[[Sequence[Path]], Iterator[Computed]]  # the rows of paths, in
 
 def compute_where_it_pays(paths: Sequence[Path]) -> Iterator[Computed]:
     """Yields what each path holds, in the order of the paths; on all cores where that pays."""
-    return spread.spread_where_it_pays(compute, paths, _alike, killed)
-
-
-def _alike(_path: Path) -> float:
-    return 1
+    return spread.spread_where_it_pays(compute, paths, spread.alike, killed)
 
 
 def compute(paths: Sequence[Path]) -> Iterator[Computed]:

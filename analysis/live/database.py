@@ -47,7 +47,7 @@ Samples = dict[tuple[str, str, str], list[tuple[float, float]]]
 
 
 class Database:
-    """Asks a server for the samples of one run. Raises GputelError for an address that is none."""
+    """Asks a server for the samples of one run. Raises GputelError unless the address is an http one."""
 
     def __init__(self, address: str, run: str, env: Mapping[str, str] = os.environ) -> None:
         parts = urlsplit(address)
