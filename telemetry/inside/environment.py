@@ -110,24 +110,32 @@ def _refusal(root: Path) -> str:
 
 def _make(root: Path) -> Path:
     above = root / f"gputel-{os.getuid()}"
-    above.mkdir(mode=0o700, exist_ok=True)
-    status = above.lstat()
-    if above.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise PermissionError(1, "is another user's, or open to others", str(above))
-    _sweep(above)
-    folder = above / f"{os.getpid()}-{os.urandom(6).hex()}"
-    folder.mkdir(mode=0o700)
-    (folder / CLOCK).write_text(str(wall_at_boot()))
-    return folder
+    while True:
+        above.mkdir(mode=0o700, exist_ok=True)
+        status = above.lstat()
+        if above.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise PermissionError(1, "is another user's, or open to others", str(above))
+        # Another recorder that ends now removes the folder above when it is empty.
+        with contextlib.suppress(FileNotFoundError):
+            _sweep(above)
+            folder = above / f"{os.getpid()}-{os.urandom(6).hex()}"
+            folder.mkdir(mode=0o700)
+            (folder / CLOCK).write_text(str(wall_at_boot()))
+            return folder
 
 
 def _sweep(above: Path) -> None:
     """Removes folders of killed recorders in which no process listens or writes any more."""
     for folder in above.iterdir():
-        writers = [path.name.partition("-")[0] for path in folder.iterdir() if path.suffix in WRITTEN]
-        is_alive = any(Path("/proc", pid).exists() for pid in (folder.name.partition("-")[0], *writers))
-        if not is_alive and not any(map(listens, folder.glob(f"*{ASKED}"))):
-            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            if _is_abandoned(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_abandoned(folder: Path) -> bool:
+    writers = [path.name.partition("-")[0] for path in folder.iterdir() if path.suffix in WRITTEN]
+    is_alive = any(Path("/proc", pid).exists() for pid in (folder.name.partition("-")[0], *writers))
+    return not is_alive and not any(map(listens, folder.glob(f"*{ASKED}")))
 
 
 def listens(pipe: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,13 @@ def test_folder_of_a_killed_recorder_is_removed_by_the_next() -> None:
 def test_folder_that_no_recorder_of_this_user_made_is_not_asked(named: object) -> None:
     """run.json may be anybody's."""
     assert environment.own_folder({"folder": named}) is None
+
+
+def test_recorders_that_come_and_go_at_once_do_not_take_the_folder_from_each_other() -> None:
+    def visit(_: int) -> str:
+        inside = environment.enter("stacks")
+        environment.leave(inside.folder)
+        return inside.reason
+
+    with ThreadPoolExecutor(8) as recorders:
+        assert set(recorders.map(visit, range(400))) == {""}

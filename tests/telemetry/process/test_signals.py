@@ -33,9 +33,10 @@ import os, signal, sys
 def count(number, frame): os.write(1, f'got {signal.Signals(number).name}\\n'.encode())
 for name in sys.argv[1:]: signal.signal(getattr(signal, name), count)
 signal.signal(signal.SIGALRM, lambda *_: os._exit(9))
-os.write(1, b'ready\\n')
+os.write(1, b'%s\\n' % b'ready')
 while True: signal.pause()
 """
+"""A traceback that Ctrl-C draws from it shows its lines, none of which may look like what it prints."""
 
 
 def counting(*names: str) -> tuple[str, ...]:
@@ -218,7 +219,7 @@ def test_ctrl_c_reaches_the_command_once_and_ends_a_shells_loop(shell: Shell, tm
     shell.saw("loop=130")
     assert not (tmp_path / "run2").exists()
     shell.type(f"$RECORD --out kept -- {command} SIGINT; echo code=$?\n")
-    shell.saw("ready", 2)
+    shell.saw("ready\r\n", 2)
     shell.type("\x03")
     shell.saw("got SIGINT")
     time.sleep(SECOND_SIGNAL_WOULD_BE_HERE_S)
