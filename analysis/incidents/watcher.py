@@ -141,9 +141,10 @@ def main(order: str) -> None:
 
 
 def _say_if_restarted(order: WatchOrder) -> None:
-    """The recorder starts the watcher again where one was killed."""
+    """The recorder starts the watcher again where one was killed, and has removed the folder where it has ended."""
     try:
-        (Path(order.folder) / "watched").touch(exist_ok=False)
+        with contextlib.suppress(FileNotFoundError):
+            (Path(order.folder) / "watched").touch(exist_ok=False)
     except FileExistsError:
         _say(
             order,

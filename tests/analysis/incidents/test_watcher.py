@@ -134,3 +134,11 @@ def test_watcher_and_its_order_load_nothing_heavy(module: str, heavy: tuple[str,
 def test_order_survives_the_command_line() -> None:
     order = WatchOrder("runs/d16", "/dev/shm/x", 9, 7, Silence(start_s=3.0))
     assert parse_order(order.as_argv()[-1]) == order
+
+
+def test_watcher_that_starts_when_the_recording_has_ended_says_nothing(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    order = WatchOrder(str(tmp_path), str(tmp_path / "removed"), ended.pid, ended.pid)
+    subprocess.run(order.as_argv(), check=True)
+    assert list(tmp_path.iterdir()) == []
