@@ -11,10 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from gputel.telemetry.host import pressure
 from gputel.telemetry.host.columns import CGROUP, CGROUPS, SLOW
-from gputel.telemetry.host.kernel_file import KernelFile
-from gputel.telemetry.host.source import Contents, HostSource, Values, numbers_by_name
+from gputel.telemetry.host.kernel_files import (
+    Contents,
+    HostSource,
+    KernelFile,
+    Values,
+    numbers_by_name,
+    pressure_totals,
+)
 
 SELF = "self"
 NO_LIMIT = 1 << 60
@@ -154,7 +159,7 @@ def _parse_v2(contents: Contents) -> Values:
     stat, happened = numbers_by_name(cpu or b""), numbers_by_name(events or b"")
     quota, _, period = (limit or b"").partition(b" ")
     cores = int(quota) * 1000 // int(period) if quota.isdigit() else None
-    waited = [pressure.totals(content).get("some") for content in pressures]
+    waited = [pressure_totals(content).get("some") for content in pressures]
     return (
         cores,
         stat.get(b"nr_periods"),

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from gputel.telemetry.host.columns import PROCESSES
 from gputel.telemetry.host.gpu_users import NO_USE, GpuUsage, GpuUse, Process
+from gputel.telemetry.host.kernel_files import Values
 from gputel.telemetry.host.process_names import ProcessNames
-from gputel.telemetry.host.source import Values
 
 MOST = 1000
 """Processes that are followed at a time."""

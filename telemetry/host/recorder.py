@@ -15,9 +15,9 @@ from pathlib import Path
 from gputel.telemetry.clock import SECOND, Clock
 from gputel.telemetry.host.columns import FAST, HZ, PROCESSES, SLOW
 from gputel.telemetry.host.gpu_users import GpuUsage
+from gputel.telemetry.host.kernel_files import HostSource, Values
 from gputel.telemetry.host.process_names import ProcessNames
 from gputel.telemetry.host.processes import ProcessTree, raise_file_limit
-from gputel.telemetry.host.source import HostSource, Values
 from gputel.telemetry.host.sources import arrange, open_sources
 from gputel.telemetry.machine import Report, UserLook
 from gputel.telemetry.store import compact

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from gputel.telemetry.host.cgroup import allowance, cgroups, cores, usable_cores
-from gputel.telemetry.host.source import HostSource
+from gputel.telemetry.host.kernel_files import HostSource
 from tests.sources import homes
 
 PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\n"

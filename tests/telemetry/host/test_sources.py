@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gputel.telemetry.host.columns import STORED
-from gputel.telemetry.host.source import HostSource
+from gputel.telemetry.host.kernel_files import HostSource
 from gputel.telemetry.host.sources import SOURCES, arrange, open_sources
 from tests.telemetry.host import machine
 

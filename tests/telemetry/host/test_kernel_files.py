@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gputel.telemetry.host import kernel_file
-from gputel.telemetry.host.kernel_file import KernelFile
+from gputel.telemetry.host import kernel_files
+from gputel.telemetry.host.kernel_files import KernelFile
 
 
 def descriptors() -> int:
@@ -34,7 +34,7 @@ def test_missing_file_is_null_says_why_and_is_tried_again_later(tmp_path: Path) 
     assert file.why() == f"{path}: no such file or directory"
     path.write_text("1")
     assert file.read() is None  # a minute has not passed
-    file._retry_at -= kernel_file.TRY_AGAIN_S
+    file._retry_at -= kernel_files.TRY_AGAIN_S
     assert file.read() == b"1"
     assert file.why() is None
 
