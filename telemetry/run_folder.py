@@ -28,9 +28,8 @@ from gputel.telemetry.errors import DamagedFile, GputelError, reason
 from gputel.telemetry.file_names import file_name
 from gputel.telemetry.host.columns import TABLES
 from gputel.telemetry.own_files import FOREIGN, UNFOLLOWED, ForeignFileError, is_inside, read_own
-from gputel.telemetry.reserve import NO_ROOM, Reserve
 from gputel.telemetry.secrets import mask_argv, mask_value
-from gputel.telemetry.whole_files import draft, write_whole
+from gputel.telemetry.whole_files import NO_ROOM, Reserve, draft, write_whole
 
 SCHEMA = 1
 DESCRIPTION = "run.json"

@@ -27,7 +27,7 @@ from gputel.telemetry.own_files import FOREIGN, is_foreign
 from gputel.telemetry.process import output_index
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store import frames, journal, parts, ticks
-from gputel.telemetry.store.growing_journal import GrowingJournal
+from gputel.telemetry.store.journal import GrowingJournal
 from gputel.telemetry.store.live_seconds import LiveSeconds
 from gputel.telemetry.store.parts import Part
 from gputel.telemetry.store.seconds import one_second_rows

@@ -21,7 +21,7 @@ from gputel.telemetry.clock import SECOND, wall_ns
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process.output_index import RECORD, UNKNOWN
 from gputel.telemetry.process.shared_memory import Ledger, Ring
-from gputel.telemetry.reserve import NO_ROOM
+from gputel.telemetry.whole_files import NO_ROOM
 
 AT_ONCE = 1 << 20
 RETRY_S = 1.0

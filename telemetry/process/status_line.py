@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -11,10 +12,17 @@ from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process.children import KeeperHandle, Supervisor
 from gputel.telemetry.process.terminal import Screen
-from gputel.telemetry.process.training_loss import TAIL_BYTES, last_loss
 from gputel.telemetry.sampling.status import SHOWN
 
 STATUS_EVERY = SECOND
+TAIL_BYTES = 8192
+LOSS = re.compile(
+    rb"""(?<![\w/.-]) (?:train(?:ing)?[ _/.]?)? loss ["']? (?:\s*[:=]\s*|\s+)"""
+    rb"""(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|[+-]?inf|nan) (?![\w.%]|\s*%)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+WORD = re.compile(rb"[A-Za-z]+[ _/.-]*$")
+LEVELS = (b"INFO", b"DEBUG", b"WARNING")
 FEW = 2
 """GPUs that have their own values on the line; more are shown together."""
 
@@ -142,3 +150,18 @@ def _fullness(gpu: dict[str, object]) -> float:
 def _number(gpu: dict[str, object], name: str) -> float | None:
     value = gpu.get(name)
     return value if isinstance(value, (int, float)) else None
+
+
+def last_loss(tail: bytes) -> str | None:
+    """The training loss of the last whole lines of an output: a search, not a parser; None if there is none.
+
+    Only a plain name counts: `loss`, `train_loss`, `training loss`. With another word in front of it (`val loss`,
+    `packet loss`) it may be anything, and no loss is better than a wrong one.
+    """
+    lines = tail[: max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1]
+    for match in reversed(list(LOSS.finditer(lines))):
+        line = lines[: match.start()].rpartition(b"\n")[2].rpartition(b"\r")[2]
+        before = WORD.search(line)
+        if not before or before[0].strip() in LEVELS:
+            return match[1].decode()
+    return None

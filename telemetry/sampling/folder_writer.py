@@ -10,7 +10,7 @@ from pathlib import Path
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.reserve import NO_ROOM
+from gputel.telemetry.whole_files import NO_ROOM
 
 MOST_WAITING = 1000
 """Events and facts that wait for room on a full disk."""

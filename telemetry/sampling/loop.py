@@ -27,8 +27,8 @@ from gputel.telemetry.sampling.budget import Budget, CallKey, ReadCost
 from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.rows import RawTier
 from gputel.telemetry.sampling.tier_loop import GpuRead, GpuShare, TierLoop
-from gputel.telemetry.sampling.turn import Stale, Turn
 from gputel.telemetry.sampling.users import UserLooks
+from gputel.telemetry.sampling.watchdog import Stale, Turn
 from gputel.telemetry.store.second import Decode
 from gputel.telemetry.store.tiers import Tier
 

@@ -12,12 +12,16 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from gputel.telemetry.clock import SECOND, Clock
-from gputel.telemetry.machine import Answer, Gpu, GpuLost, Machine, Reader
+from gputel.telemetry.machine import NOT_OPEN, Answer, Gpu, GpuLost, Machine, Reader
 from gputel.telemetry.readings import READINGS, Reading, ReadingRate
+from gputel.telemetry.sampling.watchdog import Turn
 from gputel.telemetry.store.tiers import Tier, TierColumn
 
 Calling = Callable[[Gpu], AbstractContextManager[None]]
 
+PROBE_LIMIT = SECOND
+"""How long a call may take while a GPU is probed: the first of its kind takes longer than those that follow."""
+HANGS = "hangs"
 PROBES = 5
 BETWEEN_PROBES = SECOND // 250
 """As between two ticks: on a real driver a call takes three to five times as long as right after another one."""
@@ -251,3 +255,40 @@ def _tier(pace: ReadingRate, findings: Sequence[Probe], hz: float) -> PlannedTie
     return PlannedTier(
         Tier(pace.tier, hz / every, columns), every, tuple((gpu, tuple(rs)) for gpu, rs in parts.items())
     )
+
+
+class Prober:
+    """Probes the GPUs one after the other; one that hangs costs the others a second.
+
+    The watchdog gives up a thread that is stuck in a call; its successor shares these findings and goes on with the
+    next GPU. When the call returns, the loop takes the GPU in.
+    """
+
+    def __init__(self, machine: Machine, gpus: Sequence[Gpu], clock: Clock, turn: Turn) -> None:
+        self.machine, self.gpus = machine, gpus
+        self._clock, self._turn = clock, turn
+        self._findings: dict[Gpu, list[Probe]] = {}
+
+    def findings(self) -> list[Probe]:
+        """Probe the GPUs that are left. Raises Stale in a thread that lost its turn."""
+        generation = self._turn.generation
+        for gpu in self.gpus:
+            if gpu in self._turn.left_out:
+                self._findings[gpu] = silent(gpu, HANGS)
+            elif gpu not in self._findings:
+                self._findings[gpu] = probe(
+                    self.machine,
+                    gpu,
+                    self._clock,
+                    lambda gpu: self._turn.calling(gpu, generation, self._clock),
+                )
+        return [finding for gpu in self.gpus for finding in self._findings[gpu]]
+
+    def lost(self) -> dict[Gpu, str]:
+        """Why GPUs were lost while they were probed; without those that hang or are not open, which have events."""
+        faults = {gpu: self._findings[gpu][0] for gpu in self.gpus}
+        return {
+            gpu: finding.answer.fault
+            for gpu, finding in faults.items()
+            if finding.lost and finding.answer.fault not in (None, HANGS, NOT_OPEN)
+        }

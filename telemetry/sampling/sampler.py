@@ -23,16 +23,15 @@ from gputel.telemetry.host.recorder import HostRecorder
 from gputel.telemetry.machine import Machine, UserLook, choose
 from gputel.telemetry.priority import raise_priority
 from gputel.telemetry.sampling import plan as planning
-from gputel.telemetry.sampling import probing, watchdog
+from gputel.telemetry.sampling import watchdog
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.folder_writer import FolderWriter
 from gputel.telemetry.sampling.loop import Loop, report_lost
-from gputel.telemetry.sampling.probing import Prober
+from gputel.telemetry.sampling.plan import Prober
 from gputel.telemetry.sampling.status import Board, StatusWriter
-from gputel.telemetry.sampling.turn import Stale, Turn
 from gputel.telemetry.sampling.users import UserLooks
-from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Watchdog
+from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Stale, Turn, Watchdog
 from gputel.telemetry.store import compact
 from gputel.telemetry.store.journal import Writer
 from gputel.telemetry.store.part_writer import PartWriter
@@ -170,7 +169,7 @@ class Sampler:
         if self._fault is not None:
             self._report_fault(self._fault)
         elif self._prober is not None:
-            self._watchdog.look(now, probing.LIMIT if self._ready is None else watchdog.LIMIT)
+            self._watchdog.look(now, planning.PROBE_LIMIT if self._ready is None else watchdog.LIMIT)
         elif now - self._began > START_LIMIT:
             self._fault = GputelError("NVML", "the driver does not answer", "check `dmesg` and `nvidia-smi`")
 

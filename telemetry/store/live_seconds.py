@@ -15,7 +15,7 @@ import numpy as np
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import parts
 from gputel.telemetry.store.blocks import Integers, Ticks
-from gputel.telemetry.store.growing_journal import GrowingJournal
+from gputel.telemetry.store.journal import GrowingJournal
 from gputel.telemetry.store.tiers import Tier
 
 MEAN_PARTS = 100  # a mean is rounded to hundredths of the driver's integer

@@ -7,6 +7,7 @@ cannot begin, and goes on when there is room.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -20,13 +21,13 @@ from typing import NamedTuple
 
 from gputel.telemetry.clock import SECOND, Clock, Stamp
 from gputel.telemetry.store import blocks, parts
-from gputel.telemetry.store.sync import Syncer
 from gputel.telemetry.store.tiers import Tier
+from gputel.telemetry.whole_files import NO_ROOM
 
+SYNC_EVERY_S = 5.0
 SEAL_AFTER_S = 600
 SEAL_VALUES = 8_000_000
 """The most values in a part, which bounds the memory to compact or read it; at 1000 Hz parts are shorter."""
-NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class EncodedSecond(NamedTuple):
@@ -180,7 +181,7 @@ class PartWriter:
     def _refused(self, error: OSError) -> None:
         """Pause where the disk is full: the next second is tried again. Any other refusal ends telemetry."""
         kept = f", {self._folder}: {error.strerror}; what was written is kept"
-        if error.errno not in NO_SPACE:
+        if error.errno not in NO_ROOM:
             self.dead = True
             self.on_trouble("disk_error", f"telemetry stops here{kept}")
         elif not self._paused:
@@ -276,3 +277,65 @@ def _create(folders: Sequence[Path], tiers: Sequence[Tier], anchor: Stamp) -> li
 def _size(tasks: Sequence[EncodedSecond | Sequence[Tier]]) -> int:
     """Bytes that these tasks hold in memory."""
     return sum(len(task.payload) for task in tasks if isinstance(task, EncodedSecond))
+
+
+class Syncer:
+    """Makes files durable in a thread of its own, so that no writer waits: a sync may take half a minute.
+
+    Only a power failure needs this: a kill loses nothing that a write call took. Syncs open files every few
+    seconds, and sealed files once more before it closes them.
+
+    `open_files` returns copies of the descriptors being written, which are closed here.
+    """
+
+    def __init__(
+        self, open_files: Callable[[], Sequence[int]], on_trouble: Callable[[str, str], None]
+    ) -> None:
+        self._open_files = open_files
+        self._on_trouble = on_trouble
+        self._sealed: list[tuple[Sequence[int], Callable[[], None]]] = []
+        self._wake = threading.Event()
+        self._closing = False
+        self._reported = False
+        self._thread = threading.Thread(target=self._run, name="gputel-sync", daemon=True)
+        self._thread.start()
+
+    def seal(self, files: Sequence[int], sealed: Callable[[], None]) -> None:
+        """Sync and close these files, then call `sealed`."""
+        self._sealed.append((files, sealed))
+        self._wake.set()
+
+    def close(self, timeout_s: float) -> bool:
+        """Finish; True if everything is on the disk, False if the disk takes longer than `timeout_s`."""
+        self._closing = True
+        self._wake.set()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._closing:
+            self._wake.wait(SYNC_EVERY_S)
+            self._wake.clear()
+            self._sync(self._open_files())
+            self._finish_sealed()
+        self._finish_sealed()
+
+    def _finish_sealed(self) -> None:
+        while self._sealed:
+            files, sealed = self._sealed.pop(0)
+            self._sync(files)
+            sealed()
+
+    def _sync(self, files: Sequence[int]) -> None:
+        for file in files:
+            try:
+                getattr(os, "fdatasync", os.fsync)(file)
+            except OSError as error:
+                self._report(error)
+            with contextlib.suppress(OSError):
+                os.close(file)
+
+    def _report(self, error: OSError) -> None:
+        if not self._reported:
+            self._reported = True
+            self._on_trouble("disk_error", f"telemetry may not survive a power failure: {error.strerror}")

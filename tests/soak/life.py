@@ -23,8 +23,7 @@ from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop
-from gputel.telemetry.sampling.turn import Turn
-from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Watchdog
+from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Turn, Watchdog
 from gputel.telemetry.store import compact
 from gputel.telemetry.store.journal import Writer
 from gputel.telemetry.store.part_writer import PartWriter

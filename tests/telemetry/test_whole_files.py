@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry.whole_files import write_whole
+from gputel.telemetry import whole_files
+from gputel.telemetry.whole_files import Reserve, write_whole
 
 KILLED = """
 import os, signal, sys
@@ -65,3 +66,38 @@ def test_new_file_has_the_rights_of_any_new_file(tmp_path: Path) -> None:
 def test_longest_names_can_be_drafted(name: str, tmp_path: Path) -> None:
     write_whole(tmp_path / name, b"x")
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Reserve:
+    (tmp_path / "run.json").write_bytes(b"old")
+    taken = Reserve(tmp_path / "run.json")
+    taken.take()
+    return taken
+
+
+def test_content_replaces_the_file_and_room_is_reserved_again(room: Reserve, tmp_path: Path) -> None:
+    old = room.path.stat().st_ino
+    room.write(b"new")
+    assert (tmp_path / "run.json").read_bytes() == b"new"
+    assert (tmp_path / "run.json").stat().st_ino == old
+    assert room.path.stat().st_size == whole_files.RESERVE_SIZES[0]
+    room.release()
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_room_is_lent_by_halves_down_to_the_least(room: Reserve) -> None:
+    sizes = []
+    for _ in range(4):
+        room.lend()
+        sizes.append(room.path.stat().st_size)
+    assert sizes == [16384, 8192, 8192, 8192]
+
+
+def test_room_is_enough_for_the_file_and_a_few_digits_more(room: Reserve, tmp_path: Path) -> None:
+    os.truncate(tmp_path / "run.json", whole_files.RESERVE_SIZES[0] - whole_files.SPARE_BYTES)
+    assert room.is_enough()
+    os.truncate(tmp_path / "run.json", whole_files.RESERVE_SIZES[0] - whole_files.SPARE_BYTES + 1)
+    assert not room.is_enough()
+    room.release()
+    assert not room.is_enough()

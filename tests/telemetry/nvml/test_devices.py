@@ -12,7 +12,7 @@ from gputel.telemetry.sampling import plan
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop
-from gputel.telemetry.sampling.turn import Turn
+from gputel.telemetry.sampling.watchdog import Turn
 from tests.fake_nvml import (
     A100,
     DEPRECATED,

@@ -19,9 +19,9 @@ from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.process.children import KeeperHandle, Supervisor
 from gputel.telemetry.process.keeper import KeeperState, OutputPipe
-from gputel.telemetry.reserve import Reserve
 from gputel.telemetry.sampling.status import Board
 from gputel.telemetry.store.journal import read
+from gputel.telemetry.whole_files import Reserve
 from tests.recordings import Recorder, children, is_alive, until
 from tests.recordings.kills import kill_round
 from tests.telemetry.process.conftest import SIMULATED

@@ -8,7 +8,7 @@ from gputel.telemetry.sampling import plan
 from gputel.telemetry.sampling.budget import Budget, thread_usage, tier_to_lower
 from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop
-from gputel.telemetry.sampling.turn import Turn
+from gputel.telemetry.sampling.watchdog import Turn
 from tests.fake_nvml import GPU_IS_LOST, H100
 from tests.telemetry.conftest import MakeFake, Rows, Spending, SteppedClock
 from tests.telemetry.nvml.driver import Recording as FakeRecording

@@ -6,7 +6,7 @@ from gputel.telemetry.sampling import plan
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop
-from gputel.telemetry.sampling.turn import Turn
+from gputel.telemetry.sampling.watchdog import Turn
 from gputel.telemetry.simulated import open_machine
 from tests.telemetry.conftest import Rows, Spending, SteppedClock
 from tests.telemetry.sampling.test_plan import Priced

@@ -11,8 +11,7 @@ from gputel.telemetry.sampling import plan
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop
-from gputel.telemetry.sampling.turn import Stale, Turn
-from gputel.telemetry.sampling.watchdog import Watchdog
+from gputel.telemetry.sampling.watchdog import Stale, Turn, Watchdog
 from tests.fake_nvml import H100, FakeNvml
 from tests.recordings import until
 from tests.telemetry.conftest import MakeFake, Rows

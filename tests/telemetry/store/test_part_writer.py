@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry.store.sync import Syncer
+from gputel.telemetry.store.part_writer import Syncer
 from tests.recordings import until
 
 
