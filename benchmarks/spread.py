@@ -40,11 +40,11 @@ def write(folder: Path, files: int) -> None:
 def read(folder: Path, workers: int) -> str:
     """A digest of every record, for comparison."""
     from gputel.analysis import spread
-    from gputel.analysis.runs import many, paths
+    from gputel.analysis.runs import paths
 
     spread.workers_for = lambda _cpu_s: workers  # type: ignore[assignment]
     files = sorted(folder.iterdir())
-    logs = list(many.read_many(files) if workers > 1 else paths.read_logs(files))
+    logs = list(paths.read_many(files) if workers > 1 else paths.read_logs(files))
     digest = hashlib.sha256()
     for log in logs:
         digest.update(repr((log.name, log.status, log.records.hash_rows().sum())).encode())

@@ -16,7 +16,7 @@ import numpy as np
 from gputel.analysis.exports.series import ExportedRun, TagSeries
 from gputel.analysis.render import files
 from gputel.analysis.stores import checksums
-from gputel.analysis.stores.wire import BYTES, DOUBLE, FIXED64, FLOAT, VARINT
+from gputel.analysis.stores.protobuf import BYTES, DOUBLE, FIXED64, FLOAT, VARINT
 
 ENDING = "gputel"
 MARK = b"gputel"  # as the writer that the first record names

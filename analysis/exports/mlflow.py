@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gputel.analysis.exports.series import ExportedRun, TagSeries
-from gputel.analysis.exports.third_party import library
+from gputel.analysis.exports.series import ExportedRun, TagSeries, library
 
 EXPERIMENT, TAG = "gputel", "gputel.run"
 AT_ONCE, PARAMETERS_AT_ONCE = 1_000, 100  # the most that a request may hold

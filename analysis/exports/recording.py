@@ -16,7 +16,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from gputel.analysis import document
-from gputel.analysis.exports import cells
+from gputel.analysis.exports import tables
 from gputel.analysis.render import files
 from gputel.analysis.runs.recording import open_recording
 from gputel.telemetry import run_folder
@@ -75,7 +75,7 @@ def to_csv(
     table = _table(open_recording(path).folder, LAYOUTS[layout], done)
     if "time" in table.collect_schema():
         table = document.timed(table)
-    safe = cells.safe(table)
+    safe = tables.without_formulas(table)
     files.write([files.File(target, lambda draft: safe.sink_csv(draft))], force=force)
 
 
@@ -98,7 +98,7 @@ def seconds(path: Path, table: str) -> pl.LazyFrame:
 
 def seconds_to_csv(path: Path, target: Path, table: str, *, force: bool = False) -> None:
     files.refuse_others(target, force=force)
-    rows = cells.safe(document.timed(seconds(path, table)))
+    rows = tables.without_formulas(document.timed(seconds(path, table)))
     files.write([files.File(target, lambda draft: rows.sink_csv(draft))], force=force)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -159,3 +160,14 @@ def _readings(subject: RunData) -> Iterator[TagSeries]:
 def _column(frame: pl.DataFrame, reading: str) -> str | None:
     """A recording has the mean of each second, a table the reading itself."""
     return next((name for name in (f"{reading}_mean", reading) if name in frame.columns), None)
+
+
+def library(name: str) -> Any:
+    """Imports a library; raises GputelError with the command that installs it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise GputelError(f"--to {name}", f"needs {name}: {error}", f"pip install {name}") from None
+    except Exception as error:  # an old version may not go with newer packages around it
+        fault = f"{name} cannot be imported: {type(error).__name__}: {error}"
+        raise GputelError(f"--to {name}", fault, f"pip install --upgrade {name}") from None

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gputel.analysis.exports.series import ExportedRun
-from gputel.analysis.exports.third_party import library
+from gputel.analysis.exports.series import ExportedRun, library
 from gputel.analysis.stores.wandb import FileReader
 from gputel.telemetry.errors import GputelError
 

@@ -31,11 +31,10 @@ from gputel.analysis.alarms.observations import (
 )
 from gputel.analysis.alarms.watch import Alarm, RuleEngine
 from gputel.analysis.live import api_rows
-from gputel.analysis.live.causes import cause_now
 from gputel.analysis.live.update import segment_of
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import wall_s
-from gputel.telemetry.errors import DamagedFile, reason
+from gputel.telemetry.errors import DamagedFile, GputelError, reason
 from gputel.telemetry.events import ALARM
 from gputel.telemetry.user_folders import user_folder
 
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from gputel.analysis.live.view import View
     from gputel.analysis.logs.incremental import Increment
 
+UNSEEN = "cause not seen"
 MOST_HISTORY = 200
 LOOK_S = 0.9  # less than a second, so that a caller that comes once a second is never a moment too early
 EXPLAINED = ("slower", "stalled", "rank_behind")
@@ -313,3 +313,25 @@ def folder_for(source: Path, state: Path | None = None) -> Path | None:
 
 def _alarm_key(facts: dict[str, object]) -> tuple[object, ...]:
     return tuple(facts.get(name) for name in ("rule", "key", "state", "step"))
+
+
+def cause_now(path: Path, lasts_s: float, rank: int | None = None) -> str | None:
+    """Says why a recorded run is slow or silent, with evidence of its machine; None where that was not recorded.
+
+    `lasts_s` is how long it has been slow, `rank` whose processes are looked at, if they are known.
+    """
+    from gputel.analysis.report.causes import cause
+    from gputel.analysis.report.machine_seconds import open_machine, recent
+    from gputel.analysis.runs.recording import open_recording
+
+    if not run_folder.is_run(path):
+        return None
+    try:
+        recording = open_recording(path)
+        machine = open_machine(recording, rank=rank) or open_machine(recording)
+    except (GputelError, OSError):
+        return None
+    named = cause(machine, recent(machine, lasts_s)) if machine else None
+    if machine is None or named is None:
+        return UNSEEN if machine else None
+    return f"{named.answer}: {'; '.join(named.evidence)}"

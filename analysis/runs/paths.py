@@ -1,15 +1,16 @@
-"""Paths -> logs: decides whether a path is a run folder or a file, and reads it accordingly."""
+"""Paths -> logs: decides whether a path is a run folder or a file, and reads it accordingly; many on all cores."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputel.analysis import stores
+from gputel.analysis import progress, spread, stores
 from gputel.analysis.logs import files
 from gputel.analysis.logs.files import DEFAULT, Limits, read_file, read_files
 from gputel.telemetry import own_files, run_folder
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.formats import Format
     from gputel.analysis.logs.log import Log
 
+FASTEST = 100e6  # bytes per second of CPU that no log exceeds
 PAGES = (".html", ".png", ".svg", ".pdf")  # gputel may have written them beside logs
 
 
@@ -199,3 +201,35 @@ def read_logs(
 def _is_store(path: Path, formats: tuple[Format, ...] | None) -> bool:
     """Whether a path is a store; a log that is read in a format of the user's choice is none."""
     return formats is None and stores.kind(path) is not None
+
+
+def read_many(
+    paths: Sequence[Path], formats: tuple[Format, ...] | None = None, limits: Limits = DEFAULT
+) -> Iterator[Log | GputelError]:
+    """Yields each log, or the error that reading it raised, in the order of the paths.
+
+    Reads here, or on all cores where what is left to read pays for more processes.
+    """
+    sizes = {path: bytes_of(path) for path in paths}
+
+    def show(path: Path) -> None:
+        with progress.stage(path.name, sizes[path], progress.BYTES) as advance:
+            advance(sizes[path])
+
+    read = partial(_read, formats=formats, limits=limits)
+    least_s = sum(sizes.values()) / FASTEST
+    return spread.spread_where_it_pays(
+        read, paths, sizes.__getitem__, _killed, least_s=least_s, from_afar=show
+    )
+
+
+def _read(
+    paths: Sequence[Path], formats: tuple[Format, ...] | None, limits: Limits
+) -> Iterable[Log | GputelError]:
+    """The logs with their results made, since those that are made when asked for stay in the process."""
+    for log in read_logs(paths, formats, limits):
+        yield log if isinstance(log, GputelError) else log.with_results()
+
+
+def _killed(path: Path) -> GputelError:
+    return GputelError(str(path), "reading it killed the process that read it", "is there enough memory?")

@@ -8,24 +8,28 @@ tables          CSV of Lightning, Keras, YOLO and Stable-Baselines3
 dvclive         a folder of DVCLive
 databases       SQLite of MLflow and trackio
 mlruns          a run in a folder of MLflow
-whole           stores that are read anew when they change
-wire            fields of protobuf messages; checksums: CRC-32C; plain_yaml: plain settings
-parts, tags     what names mean here
+protobuf        fields of protobuf messages; checksums: CRC-32C; plain_yaml: plain settings
+tags            what names mean here
 points          the values of a run, as every reader hands them over
 assemble        the values of a run -> Log
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gputel.analysis.stores.find import in_folder, kind, look, runs_of_file, split
+from gputel.analysis.stores.find import StoreKind, in_folder, kind, look, runs_of_file, split
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
     from gputel.analysis.stores.points import StoredRun
+
+LARGEST = 1 << 30  # bytes of a document that is read at once
 
 __all__ = [
     "StoreReader",
@@ -55,15 +59,11 @@ class StoreReader(Protocol):
 
 def read(path: Path) -> Log:
     """Reads the run of a store; raises GputelError if it cannot be opened."""
-    from gputel.analysis.stores import assemble
+    from gputel.analysis.stores.assemble import make_log, with_printed_rows
 
     run = stored_run(path)
-    log = assemble.make_log(run)
-    if not run.printed:
-        return log
-    from gputel.analysis.stores.console import with_printed_rows
-
-    return with_printed_rows(log, run.printed)
+    log = make_log(run)
+    return with_printed_rows(log, run.printed) if run.printed else log
 
 
 def stored_run(path: Path) -> StoredRun:
@@ -90,6 +90,90 @@ def store_reader(path: Path) -> StoreReader:
         return wandb.FileReader(path)
     if which is None:
         raise GputelError(str(path), "is not a store that gputel reads", "see docs/stores.md")
-    from gputel.analysis.stores.whole import WholeReader
-
     return WholeReader(path, which)
+
+
+class WholeReader:
+    """Reads one run of a document, table, database or small files; reads all of it again once one changed."""
+
+    def __init__(self, path: Path, which: StoreKind) -> None:
+        self.path, self._which = path, which
+        self._signature: list[tuple[str, int, int]] | None = None
+
+    @property
+    def files(self) -> list[Path]:
+        file, _ = split(self.path)
+        if self._which == "database":
+            return [path for path in (file, Path(f"{file}-wal")) if path.is_file()]
+        if self._which == "dvclive":
+            from gputel.analysis.stores import dvclive
+
+            return dvclive.list_tables(file)
+        if self._which == "mlflow":
+            from gputel.analysis.stores import mlruns
+
+            return mlruns.metric_files(file)
+        return [file]
+
+    def advance(self) -> bool:
+        before = self._signature
+        self._signature = [
+            (str(path), facts.st_size, facts.st_mtime_ns) for path, facts in _facts(self.files)
+        ]
+        return self._signature != before
+
+    def run(self) -> StoredRun:
+        from gputel.analysis.stores.tensorboard import is_written
+
+        run = _READERS[self._which](self.path)
+        is_live = run.status == "unknown" and is_written(self.files)
+        return replace(run, status="running", live=True, cause=None) if is_live else run
+
+
+def _facts(paths: list[Path]) -> list[tuple[Path, os.stat_result]]:
+    return [(path, path.stat()) for path in paths if path.exists()]
+
+
+def _data(path: Path) -> bytes:
+    if path.stat().st_size > LARGEST:
+        raise OSError(0, f"it has more than {LARGEST:,} bytes")
+    return path.read_bytes()
+
+
+def _trainer_state(path: Path) -> StoredRun:
+    from gputel.analysis.stores import trainer_state
+
+    return trainer_state.read(path, _data(path))
+
+
+def _table(path: Path) -> StoredRun:
+    from gputel.analysis.stores import tables
+
+    return tables.read(path, _data(path))
+
+
+def _dvclive(path: Path) -> StoredRun:
+    from gputel.analysis.stores import dvclive
+
+    return dvclive.read(path)
+
+
+def _mlruns(path: Path) -> StoredRun:
+    from gputel.analysis.stores import mlruns
+
+    return mlruns.read(path)
+
+
+def _database(path: Path) -> StoredRun:
+    from gputel.analysis.stores import databases
+
+    return databases.read(*split(path))
+
+
+_READERS: dict[StoreKind, Callable[[Path], StoredRun]] = {
+    "hf-trainer": _trainer_state,
+    "csv": _table,
+    "dvclive": _dvclive,
+    "mlflow": _mlruns,
+    "database": _database,
+}

@@ -6,7 +6,8 @@ A row of a store has no line of text: `line` numbers the rows of a run in the or
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from io import BytesIO
 from typing import cast
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from gputel.analysis import columns
-from gputel.analysis.logs import events, frames
+from gputel.analysis.logs import events, files, frames
 from gputel.analysis.logs.log import Log, ReadyResults
 from gputel.analysis.logs.outcome import LogEvent
 from gputel.analysis.logs.patterns import Field
@@ -24,6 +25,7 @@ from gputel.analysis.stores.tags import RECORD_METRICS, TagMeaning, meanings
 
 Whole = npt.NDArray[np.int64]
 MOST_STEP = 2**62
+FROM_CONSOLE = "the history has no values: the rows are those of the console output"
 END_OF_TRAINING = ("train_runtime", "train/train_runtime")
 
 
@@ -270,3 +272,21 @@ def _times(nanoseconds: Whole) -> pl.Series:
     series = pl.Series("time", nanoseconds, dtype=pl.Int64)
     moments: pl.Series = series.set(series == 0, None).cast(frames.UTC)
     return moments
+
+
+def with_printed_rows(log: Log, printed: bytes) -> Log:
+    """The log with the rows of the text, if it has none of its own; the end of the run is as the store says."""
+    if not printed or log.records.height or log.evals.height:
+        return log
+    read = files.stream(BytesIO(printed), log.name, log.source)
+    if read.is_empty:
+        return log
+    ending = {} if log.status == "unknown" else {"status": log.status, "cause": log.cause}
+    read = replace(
+        read.with_results(**ending),
+        config={**read.config, **log.config},
+        summary={**read.summary, **log.summary},
+        rejects=log.rejects,
+        notes=(*log.notes, FROM_CONSOLE),
+    )
+    return replace(read, fault=log.fault, started=log.started, ended=log.ended)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from gputel.analysis.logs.patterns import Reject
 from gputel.analysis.stores import checksums
 from gputel.analysis.stores.event_record import EventRecord, read_record
-from gputel.analysis.stores.wire import WireError
+from gputel.analysis.stores.protobuf import WireError
 
 LENGTH, MARK = struct.Struct("<Q"), b"brain.Event:"
 HEADER, FRAME = 12, 16  # bytes before a payload, and around it

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gputel.analysis.stores.wire import BYTES, DOUBLE, FIXED32, FLOAT, WireField, fields, signed, text
+from gputel.analysis.stores.protobuf import BYTES, DOUBLE, FIXED32, FLOAT, WireField, fields, signed, text
 
 SESSION_START = 1
 HPARAMS = "hparams"
@@ -193,7 +193,7 @@ def _packed(data: bytes, part: WireField) -> Iterator[int]:
     if part.kind != BYTES:
         yield part.value
         return
-    from gputel.analysis.stores.wire import varint
+    from gputel.analysis.stores.protobuf import varint
 
     at = part.start
     while at < part.end:

@@ -183,7 +183,7 @@ def _kind_of_folder(folder: Path, entries: Sequence[os.DirEntry[str]], taken: se
 
 def _holds_event_files(entries: Sequence[os.DirEntry[str]], taken: set[Path]) -> bool:
     """Whether event files lie in a folder, or in a child that is about a part of the data."""
-    from gputel.analysis.stores.parts import is_part
+    from gputel.analysis.stores.tags import is_part
 
     if any(_is_event_file(entry, taken) for entry in entries):
         return True

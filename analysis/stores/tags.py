@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 
 from gputel.analysis.logs import names
 from gputel.analysis.logs.patterns import Field
-from gputel.analysis.stores.parts import EVALUATION, TRAINING
 
+# Words by which tools tell training from evaluation, in tags and as names of folders.
+TRAINING = frozenset({"train", "training"})
+EVALUATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "dev"})
+PARTS = TRAINING | EVALUATION
 RECORD_METRICS = frozenset({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec"})
 """A step with one of these is a record; where a store has none of them, every step with a value is one."""
 
@@ -43,6 +46,11 @@ class TagMeaning:
     column: str
     is_evaluation: bool
     field: Field
+
+
+def is_part(name: str) -> bool:
+    """Whether a tag or a folder has this name for training or evaluation."""
+    return name.lower() in PARTS
 
 
 def meanings(counts: Mapping[str, int]) -> dict[str, TagMeaning]:

@@ -21,9 +21,9 @@ import numpy as np
 from gputel.analysis.logs.files import FRESH_S
 from gputel.analysis.logs.open_files import has_writer
 from gputel.analysis.stores.event_files import FORMAT, EventBlock, EventDecoder, is_event_file
-from gputel.analysis.stores.parts import is_part
 from gputel.analysis.stores.plain_yaml import settings_beside
 from gputel.analysis.stores.points import StoredRun, TagValues, joined, numbered
+from gputel.analysis.stores.tags import is_part
 from gputel.telemetry.file_names import natural_order
 
 PIECE = 8 << 20

@@ -19,9 +19,9 @@ from typing import Any
 from gputel.analysis.logs.outcome import LogEvent, Status
 from gputel.analysis.logs.patterns import Reject
 from gputel.analysis.stores.points import StoredRun, TagValues, from_rows, number, settings
+from gputel.analysis.stores.protobuf import BYTES, DOUBLE, VARINT, WireError, fields, signed, text, varint
 from gputel.analysis.stores.wandb_log import FORMAT, RecordReader
 from gputel.analysis.stores.wandb_stats import SystemStats, nanoseconds
-from gputel.analysis.stores.wire import BYTES, DOUBLE, VARINT, WireError, fields, signed, text, varint
 from gputel.telemetry.own_files import is_foreign
 
 PIECE = 8 << 20

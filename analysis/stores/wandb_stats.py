@@ -15,7 +15,7 @@ import polars as pl
 from gputel.analysis.logs.gpu_columns import unit_of
 from gputel.analysis.logs.gpu_tables import ALWAYS, Telemetry
 from gputel.analysis.stores.points import number
-from gputel.analysis.stores.wire import BYTES, VARINT, fields, signed, text
+from gputel.analysis.stores.protobuf import BYTES, VARINT, fields, signed, text
 
 OF_GPU = re.compile(r"gpu\.(\d{1,4})\.(\w+)")
 COLUMNS = {

@@ -94,7 +94,7 @@ def command(
     from gputel.analysis import compare
     from gputel.analysis.compare.answer import comparison_json
     from gputel.analysis.documents.compare import comparison_document
-    from gputel.analysis.exports import comparison as csv
+    from gputel.analysis.exports.tables import write_comparison
 
     flags = {flag: asked.pop(flag) for flag in (*options.FLAGS, *TABLES)}
     kinds = options.checked(flags, out, NAME, TABLES, force=force)
@@ -109,7 +109,7 @@ def command(
     comparison = compare.compare(subjects, target=dict(asked.pop("target")), **asked)
     document = comparison_document(comparison, drawn=bool(kinds))
     if flags["csv"]:
-        _wrote(csv.write(comparison, out, NAME, force=force))
+        _wrote(write_comparison(comparison, out, NAME, force=force))
     if flags["markdown"]:
         _wrote(_write_markdown(document, out, force=force))
     if kinds:

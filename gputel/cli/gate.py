@@ -74,7 +74,7 @@ def command(
     from gputel.analysis.compare import gate
     from gputel.analysis.document import as_json as plain
     from gputel.analysis.documents.gate import gate_document
-    from gputel.analysis.exports import gate as exports
+    from gputel.analysis.exports.junit import write_junit
     from gputel.cli import sources
 
     limits, targets = dict(max_regress), dict(target)
@@ -87,7 +87,7 @@ def command(
     checks = gate.judge(log, other, limits, targets, warmup=warmup, phase=phase, lower=lower, higher=higher)
     code = gate.exit_code(checks)
     if junit is not None:
-        exports.write(run, checks, junit, force=force)
+        write_junit(run, checks, junit, force=force)
         show.note(f"wrote {junit}")
     if as_json:
         answer = {"schema": 1, "run": run, "exit_code": code, "checks": [asdict(check) for check in checks]}

@@ -16,14 +16,14 @@ from gputel.cli.help import Command, Groups
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.analysis.exports.logs import Kind
+    from gputel.analysis.exports.tables import TableKind
     from gputel.analysis.logs.files import Limits
     from gputel.analysis.logs.log import Log
     from gputel.analysis.runs.paths import Skipped
     from gputel.cli.sources import RunSource
 
 NAME = "gputel-parse"
-TABLES: tuple[Kind, ...] = ("csv", "parquet")
+TABLES: tuple[TableKind, ...] = ("csv", "parquet")
 MANY_ROWS = 10_000  # that are printed at once
 SAMPLES = 3  # records and evaluations that a learned format has as its samples
 FEW = 3  # files that are named without -v
@@ -158,23 +158,23 @@ def _read(
 
 def _open(named: Iterable[RunSource], formats: Any, limits: Limits) -> Iterator[Log | GputelError]:
     from gputel.analysis.logs import files
-    from gputel.analysis.runs import many
+    from gputel.analysis.runs.paths import read_many
 
     for is_stdin, group in groupby(named, key=lambda source: source.kind == "stdin"):
         if is_stdin:
             yield from (files.stream(sys.stdin.buffer, "stdin", "-", formats, limits=limits) for _ in group)
         else:
-            yield from many.read_many([source.path for source in group], formats, limits)
+            yield from read_many([source.path for source in group], formats, limits)
 
 
 def _fault(error: GputelError, path: str) -> dict[str, str]:
     return {"path": error.place or path, "message": error.fault + (f"; {error.hint}" if error.hint else "")}
 
 
-def _write_tables(logs: list[Log], folder: Path, kind: Kind, *, force: bool) -> None:
-    from gputel.analysis.exports.logs import write
+def _write_tables(logs: list[Log], folder: Path, kind: TableKind, *, force: bool) -> None:
+    from gputel.analysis.exports.tables import write_logs
 
-    for path in write(logs, folder, kind, force=force):
+    for path in write_logs(logs, folder, kind, force=force):
         show.note(f"wrote {path}")
 
 

@@ -152,7 +152,7 @@ def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: A
     Name what to plan by --depth, --params or --layers; or give --budget or --hours for the largest depth that fits.
     """
     from gputel.analysis.documents.plan import plan_document
-    from gputel.analysis.exports import plan as exports
+    from gputel.analysis.exports.tables import write_plan
     from gputel.analysis.plan import answer, request
     from gputel.analysis.runs.log_doubts import log_doubts
 
@@ -165,7 +165,7 @@ def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: A
     doubts = log_doubts(wanted.like) if wanted.like else ()
     document = replace(plan_document(plan), doubts=[f"{asked['like']}: {doubt.text}" for doubt in doubts])
     if asked["csv"]:
-        show.note(f"wrote {exports.write(plan, out, NAME, force=force)}")
+        show.note(f"wrote {write_plan(plan, out, NAME, force=force)}")
     if asked["html"]:
         options.write(document, ["html"], out, NAME, force=force)
     if as_json:

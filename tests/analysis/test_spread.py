@@ -114,5 +114,5 @@ def is_running(pid: int) -> bool:
 
 
 def test_reading_one_log_loads_nothing_for_many() -> None:
-    loads = "import sys, gputel.analysis.runs.many; sys.exit('multiprocessing' in sys.modules)"
+    loads = "import sys, gputel.analysis.runs.paths; sys.exit('multiprocessing' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", loads], check=False).returncode == 0

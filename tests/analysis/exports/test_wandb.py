@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.exports import wandb
-from gputel.analysis.exports.series import exported
-from gputel.analysis.exports.third_party import library
+from gputel.analysis.exports.series import exported, library
 from gputel.analysis.runs import read_run
 from gputel.analysis.stores import find
 from gputel.telemetry.errors import GputelError

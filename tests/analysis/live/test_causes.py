@@ -9,7 +9,7 @@ import pytest
 from gputel.analysis.alarms import rules
 from gputel.analysis.alarms.observations import ClockTick, Record
 from gputel.analysis.alarms.watch import Alarm, RuleEngine
-from gputel.analysis.live.causes import UNSEEN, cause_now
+from gputel.analysis.live.alarms import UNSEEN, cause_now
 from gputel.telemetry import run_folder
 from tests.telemetry.host.machine import MachineRecording, write_process
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from gputel.analysis.catalogue.importance import Importance, importance
+from gputel.analysis.catalogue.sweep import Importance, importance
 
 
 def planted(runs: int, seed: int) -> tuple[list[float | None], dict[str, list[float | str | None]]]:

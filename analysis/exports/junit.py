@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SUITE = "gputel gate"
 
 
-def write(run: str, checks: Sequence[GateResult], path: Path, *, force: bool) -> None:
+def write_junit(run: str, checks: Sequence[GateResult], path: Path, *, force: bool) -> None:
     """A file that gputel did not write is a GputelError."""
     tree = ElementTree.ElementTree(_suite(run, checks))
 
