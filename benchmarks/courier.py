@@ -32,9 +32,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from gputel.telemetry.remote import names  # noqa: E402
-from gputel.telemetry.remote.beside import PushOrder, Sending, SyncOrder  # noqa: E402
+from gputel.telemetry.remote import file_kinds  # noqa: E402
 from gputel.telemetry.remote.local_copy import local_copy  # noqa: E402
+from gputel.telemetry.remote.sidecar import PushOrder, Sending, SyncOrder  # noqa: E402
 from gputel.telemetry.remote.storage import Storage  # noqa: E402
 
 FAULTS = {"503": 0.15, "403": 0.03, "drop": 0.07, "lost": 0.10, "slow": 0.10}
@@ -208,7 +208,7 @@ def kills(rounds: int, seed: int, given: int | None) -> dict[str, Any]:
         copy = local_copy(address)
         differing = compared(run, copy.path)
         objects = [each.name for each in Storage(address).objects()]
-        bundles = sorted(int(name[-8:]) for name in objects if names.kind_of(name) == "bundle")
+        bundles = sorted(int(name[-8:]) for name in objects if file_kinds.kind_of(name) == "bundle")
         proxy.shutdown()
         return {
             "kills": rounds,
@@ -228,8 +228,8 @@ def compared(run: Path, copy: Path) -> list[str]:
     """The files of the run that the copy lacks or has otherwise, and those that it should not have."""
     there = {path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file()}
     kinds = ("final", "growing", "replaced")
-    sent = set(names.files(run, *kinds))
-    extra = {file for file in there - sent if names.kind_of(file) in kinds}
+    sent = set(file_kinds.files(run, *kinds))
+    extra = {file for file in there - sent if file_kinds.kind_of(file) in kinds}
     return sorted(
         extra
         | {

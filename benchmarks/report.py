@@ -30,7 +30,7 @@ import long_recordings
 from gputel.analysis import report
 from gputel.analysis.document import Curves, Document, Heat, Panel
 from gputel.analysis.documents.report import report_document
-from gputel.analysis.render import thin
+from gputel.analysis.render import downsample
 from gputel.analysis.report import make_report
 from gputel.analysis.runs import read_run
 from gputel.telemetry.clock import SECOND
@@ -149,7 +149,7 @@ def painted(chromium: browser.Browser, file: Path, rounds: int) -> tuple[float, 
 def plotly_of(page: Document, file: Path) -> tuple[Path, float]:
     """Every panel with the points that our page draws; bands as plotly draws them, filled between two lines."""
     panels = list(page.panels())
-    curves = iter(thin.curves([panel for panel in panels if isinstance(panel, Curves)]))
+    curves = iter(downsample.curves([panel for panel in panels if isinstance(panel, Curves)]))
     drawn: list[Panel] = [next(curves) if isinstance(panel, Curves) else panel for panel in panels]
     start = time.perf_counter()
     figures = [figure for panel in drawn if (figure := figure_of(panel)) is not None]
@@ -210,7 +210,7 @@ def raw_points(run: Path, file: Path) -> tuple[Path, float]:
 def peak_of(page: Document) -> float:
     power = next(panel for panel in page.panels() if panel.name == "power")
     assert isinstance(power, Curves)
-    (thinned,) = thin.curves([power])
+    (thinned,) = downsample.curves([power])
     return max(
         float(np.nanmax(series.y if series.high is None else series.high)) for series in thinned.series
     )

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
-from gputel.analysis.incidents.standing import standings
+from gputel.analysis.incidents.process_states import standings
 from gputel.analysis.incidents.verdict import HangVerdict, judge
 from gputel.telemetry.inside import ask, environment
 

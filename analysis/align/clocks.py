@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.remote.sightings import Sighting
+from gputel.telemetry.remote.bundle_times import Sighting
 
 WINDOW_S = 3600  # over which the drift of a clock is small beside the interval
 ROUNDED_S = 1.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gputel.analysis import text
 from gputel.analysis.catalogue import gpu_facts
 from gputel.analysis.catalogue.gpu_facts import HOUR_S
-from gputel.telemetry import run_folder, source
+from gputel.telemetry import run_folder, source_code
 from gputel.telemetry.secrets import mask, mask_value
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _of_recording(subject: RunData, recording: Recording) -> dict[str, Any]:
         "commit": git.get("commit"),
         "branch": git.get("branch"),
         "dirty": git.get("dirty"),
-        "diff": source.describe(segments[0].path).get("diff") or None,
+        "diff": source_code.describe(segments[0].path).get("diff") or None,
         "alarms": len(alarms),
         "alarm_kinds": " ".join(sorted({kind for kind in alarms if kind})) or None,
         "xid": int((events["kind"] == "xid").sum()),

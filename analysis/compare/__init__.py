@@ -2,18 +2,18 @@
 
 A run that lacks something is left out of that table only, and a sentence in `notes` says why.
 
-select      which runs, phase and metric can be compared; names that distinguish the runs
-axes        steps, tokens, time, FLOPs, energy and cost of each record
-curves      one metric of one run along an axis
-uncertainty the errors of that row
-summary     a row per run; milestones, validations, values at equal cost, targets
-settings    settings that differ; caveats
-source      which files of the recorded source differ, and where
-groups      runs that share a setting -> mean and deviation
-scaling     the scaling law across sizes, and the next size
-power_law   the fit of that law
-gate        whether a run is worse than its baseline by more than noise
-answer      the JSON of `gputel compare`
+select          which runs, phase and metric can be compared; names that distinguish the runs
+axes            steps, tokens, time, FLOPs, energy and cost of each record
+curves          one metric of one run along an axis
+summary         a row per run; milestones, validations, values at equal cost, targets
+uncertainty     the errors of that row
+settings        settings that differ; caveats
+source_changes  which files of the recorded source differ, and where
+groups          runs that share a setting -> mean and deviation
+scaling         the scaling law across sizes, and the next size
+power_law       the fit of that law
+gate            whether a run is worse than its baseline by more than noise
+answer          the JSON of `gputel compare`
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import polars as pl
 
 from gputel.analysis import columns
 from gputel.analysis.columns import Direction
-from gputel.analysis.compare import curves, groups, scaling, select, settings, source, summary
+from gputel.analysis.compare import curves, groups, scaling, select, settings, source_changes, summary
 from gputel.analysis.compare.axes import AXES, Prices
 from gputel.analysis.compare.curves import MetricCurve
 from gputel.analysis.compare.scaling import fit_scaling
@@ -206,7 +206,7 @@ def _tabled(
         targets = {name: value for name, value in targets.items() if not depends_on_tokenizer(name)}
     rows = summarize_runs(tracks)
     evaluated = summary.validations(tracks, chosen.metric, asked)
-    code = source.differing({track.name: track.subject for track in tracks})
+    code = source_changes.differing({track.name: track.subject for track in tracks})
     stated = {track.name: run_settings(track.subject) | code.get(track.name, {}) for track in tracks}
     members = groups.by(group, stated) if group else None
     return Comparison(

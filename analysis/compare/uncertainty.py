@@ -14,7 +14,10 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis import align
-from gputel.analysis.align.errors import (
+from gputel.analysis.align.join import JOULES, of_spans
+from gputel.analysis.align.step_time import SURE, logged_step_time
+from gputel.analysis.align.timestamps import timed_log
+from gputel.analysis.align.uncertainty import (
     IN_TABLES,
     RECORDED,
     border_error,
@@ -22,9 +25,6 @@ from gputel.analysis.align.errors import (
     whole_energy_error,
     with_errors,
 )
-from gputel.analysis.align.join import JOULES, of_spans
-from gputel.analysis.align.step_time import SURE, logged_step_time
-from gputel.analysis.align.timestamps import timed_log
 
 if TYPE_CHECKING:
     from gputel.analysis.align.timed_log import TimedLog

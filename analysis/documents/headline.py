@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gputel.analysis import text
-from gputel.analysis.align import errors
+from gputel.analysis.align import uncertainty
 from gputel.analysis.align.join import WHOLE
 from gputel.analysis.document import FactList, rows
 from gputel.analysis.documents.parse import best_evaluation
@@ -41,7 +41,7 @@ def _status(report: Report) -> str:
     spoke = subject.log.lines != 0 or subject.log.records.height
     is_table = subject.log.telemetry is not None and subject.log.records.is_empty()
     status = subject.log.status if spoke and not is_table else None
-    took = text.duration(seconds, error=errors.elapsed_error(report.placed)) if seconds else None
+    took = text.duration(seconds, error=uncertainty.elapsed_error(report.placed)) if seconds else None
     parts = [part for part in (status, took) if part]
     return f"{subject.name}: {', '.join(parts)}" if parts else subject.name
 
@@ -78,7 +78,7 @@ def _speed(report: Report) -> str | None:
 def _energy_used(report: Report) -> str | None:
     energies = [energy for row in rows(report.totals) if (energy := energy_of(row)) is not None]
     tokens = [cell for row in rows(report.phases) if (cell := j_per_token(row)) is not None]
-    error = errors.whole_energy_error(report.totals, report.placed)
+    error = uncertainty.whole_energy_error(report.totals, report.placed)
     parts = [text.energy(sum(energies), error) + over_measured(report)] if energies else []
     parts += [f"{tokens[-1]} J/token in training"] if tokens else []
     return _joined(parts)
@@ -113,7 +113,7 @@ def _cost(report: Report, price: float | None) -> str | None:
     if gpus_used is None or not seconds:
         return "unknown: " + ("how many GPUs it used" if seconds else "how long it took")
     count = float(gpus_used.value)
-    hours, error = count * seconds / 3600, count * errors.elapsed_error(report.placed) / 3600
+    hours, error = count * seconds / 3600, count * uncertainty.elapsed_error(report.placed) / 3600
     return f"{text.money(hours * price, error * price)}: {hours:.3g} GPU hours at {text.money(price)}"
 
 

@@ -13,8 +13,8 @@ import polars as pl
 
 from gputel.analysis import report as reports
 from gputel.analysis import text
-from gputel.analysis.align.errors import whole_energy_error
 from gputel.analysis.align.join import sampled_s
+from gputel.analysis.align.uncertainty import whole_energy_error
 from gputel.analysis.document import Conversion, Document, FactList, Section, Table, rows
 from gputel.analysis.documents import parse
 from gputel.analysis.documents.headline import (

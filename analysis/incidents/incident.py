@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gputel.analysis.incidents.standing import Standing
+from gputel.analysis.incidents.process_states import Standing
 from gputel.analysis.incidents.text import stacks_text
 from gputel.analysis.incidents.verdict import HangVerdict
 from gputel.analysis.text import moment, to_the_second

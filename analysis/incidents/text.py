@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gputel.analysis.incidents.standing import Standing
+from gputel.analysis.incidents.process_states import Standing
 from gputel.analysis.incidents.verdict import HangVerdict
 from gputel.telemetry.characters import visible_line
 from gputel.telemetry.inside.stacks import Frame

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from gputel.analysis.incidents import places
-from gputel.analysis.incidents.standing import STOPPED, Standing
+from gputel.analysis.incidents.process_states import STOPPED, Standing
 from gputel.telemetry.inside.stacks import Collective, Frame
 
 Kind: TypeAlias = Literal["silent", "behind", "mismatched", "elsewhere", "together", "scattered"]

@@ -16,8 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from gputel.analysis.incidents import incident
-from gputel.analysis.incidents.order import Silence, WatchOrder, parse_order
-from gputel.analysis.incidents.standing import Standing, standings
+from gputel.analysis.incidents.instructions import Silence, WatchOrder, parse_order
+from gputel.analysis.incidents.process_states import Standing, standings
 from gputel.analysis.incidents.verdict import HangVerdict, judge
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND

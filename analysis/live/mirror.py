@@ -17,8 +17,8 @@ from datetime import datetime
 from gputel.analysis import text
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.own_files import UNFOLLOWED
-from gputel.telemetry.remote.beside import EVERY_S
 from gputel.telemetry.remote.local_copy import local_copy
+from gputel.telemetry.remote.sidecar import EVERY_S
 
 SILENT_S = 3 * EVERY_S
 """How long nothing may come of a segment, by our clock, which may differ from the clock of storage."""

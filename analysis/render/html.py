@@ -33,7 +33,7 @@ from gputel.analysis.document import (
     Series,
     Table,
 )
-from gputel.analysis.render import style, thin
+from gputel.analysis.render import downsample, style
 from gputel.analysis.render.html_tables import escaped, heading, html_table
 from gputel.analysis.render.packing import Packer
 from gputel.analysis.text import event
@@ -91,7 +91,7 @@ def is_ours(start: bytes) -> bool:
 
 def _thinned(page: Document) -> list[Panel]:
     panels = list(page.panels())
-    curves = iter(thin.curves([panel for panel in panels if isinstance(panel, Curves)]))
+    curves = iter(downsample.curves([panel for panel in panels if isinstance(panel, Curves)]))
     return [next(curves) if isinstance(panel, Curves) else panel for panel in panels]
 
 

@@ -34,7 +34,7 @@ from gputel.analysis.document import (
     PlotAxis,
     Series,
 )
-from gputel.analysis.render import style, thin
+from gputel.analysis.render import downsample, style
 from gputel.analysis.text import event
 from gputel.telemetry import secrets
 
@@ -103,7 +103,7 @@ def _in_legend(panel: Curves) -> int:
 
 
 def _thinned(panels: Sequence[Panel]) -> list[Panel]:
-    curves = iter(thin.curves([p for p in panels if isinstance(p, Curves)], style.PICTURE_NUMBERS))
+    curves = iter(downsample.curves([p for p in panels if isinstance(p, Curves)], style.PICTURE_NUMBERS))
     return [next(curves) if isinstance(panel, Curves) else panel for panel in panels]
 
 

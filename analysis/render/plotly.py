@@ -14,7 +14,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from gputel.analysis.document import Bars, Curves, Heat, Level, Marker, Panel, PlotAxis, Series
-from gputel.analysis.render import style, thin
+from gputel.analysis.render import downsample, style
 from gputel.analysis.render.picture import running_mean, tint
 from gputel.analysis.text import event
 from gputel.telemetry import secrets
@@ -52,7 +52,7 @@ def _axis(panel: Curves, name: str | None) -> PlotAxis:
 
 def _curves(panel: Curves, axis: PlotAxis) -> go.Figure:
     """Draws marks as traces on a hidden second y axis behind the curves: plotly shows no hover text of shapes."""
-    (panel,) = thin.curves([panel])
+    (panel,) = downsample.curves([panel])
     shown = [series for series in panel.series if axis.name in series.x and series.shown]
     traces = [trace for series in shown for trace in _traces(series, panel, axis, len(shown))]
     marks = list(_marks(panel.marks, axis))

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis.align import join, offsets, timestamps
-from gputel.analysis.align.errors import IN_TABLES, RECORDED, PowerSensor, with_errors
 from gputel.analysis.align.offsets import overlap
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import cut_spans
@@ -36,6 +35,7 @@ from gputel.analysis.align.step_parts import with_parts
 from gputel.analysis.align.step_time import step_times
 from gputel.analysis.align.timed_log import TimedLog
 from gputel.analysis.align.timestamps import timed_log
+from gputel.analysis.align.uncertainty import IN_TABLES, RECORDED, PowerSensor, with_errors
 from gputel.analysis.document import as_json
 from gputel.analysis.incidents import incident
 from gputel.analysis.incidents.incident import Incident

@@ -11,7 +11,7 @@ from gputel.analysis.align import clocks, offsets
 from gputel.analysis.align.clocks import ClockInterval
 from gputel.analysis.report.checkup import counted
 from gputel.telemetry import run_folder
-from gputel.telemetry.remote import sightings
+from gputel.telemetry.remote import bundle_times
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
@@ -90,7 +90,7 @@ def _ahead_of_storage(segments: Sequence[Described]) -> ClockInterval | None:
     for segment, facts in reversed(segments):
         booted, boot = run_folder.booted_ns(facts), run_folder.boot_of(facts)
         if booted is not None and boot is not None:
-            seen = sightings.read(segment.path, str(boot))
+            seen = bundle_times.read(segment.path, str(boot))
             if interval := clocks.ahead_of_storage(seen, booted):
                 return interval
     return None

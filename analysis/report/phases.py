@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from gputel.analysis.align import join
-from gputel.analysis.align.errors import BorderError, PowerSensor, border_error, with_errors
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.step_time import StepTime
+from gputel.analysis.align.uncertainty import BorderError, PowerSensor, border_error, with_errors
 
 if TYPE_CHECKING:
     from gputel.analysis.align.timed_log import TimedLog

@@ -125,7 +125,7 @@ class WholeReader:
     def run(self) -> StoredRun:
         from gputel.analysis.stores.tensorboard import is_written
 
-        run = _READERS[self._which](self.path)
+        run = READERS[self._which](self.path)
         is_live = run.status == "unknown" and is_written(self.files)
         return replace(run, status="running", live=True, cause=None) if is_live else run
 
@@ -170,7 +170,7 @@ def _database(path: Path) -> StoredRun:
     return databases.read(*split(path))
 
 
-_READERS: dict[StoreKind, Callable[[Path], StoredRun]] = {
+READERS: dict[StoreKind, Callable[[Path], StoredRun]] = {
     "hf-trainer": _trainer_state,
     "csv": _table,
     "dvclive": _dvclive,

@@ -122,10 +122,10 @@ def command(
 
 def _print(document: Document, subjects: Sequence[RunData]) -> None:
     """Prints the tables, then where the recorded source of two runs differs; that stands in no file."""
-    from gputel.analysis.compare import source
+    from gputel.analysis.compare import source_changes
 
     show.document(document)
-    lines = source.pieces({subject.name: subject for subject in subjects})
+    lines = source_changes.pieces({subject.name: subject for subject in subjects})
     if lines:
         show.say("\n".join(["", "Code that differs", *lines]))
 

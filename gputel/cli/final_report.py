@@ -23,7 +23,7 @@ from gputel.telemetry import own_process
 
 if TYPE_CHECKING:
     from gputel.analysis.report.summary import RecordingSummary
-    from gputel.telemetry.remote.beside import SyncOrder
+    from gputel.telemetry.remote.sidecar import SyncOrder
 
 START = own_process.code("gputel.cli.final_report")
 MOST_THREADS = 4
@@ -116,7 +116,7 @@ def main(order: str) -> None:
 
 def _order(facts: dict[str, Any]) -> ReportOrder:
     if facts["sending"]:
-        from gputel.telemetry.remote.beside import SyncOrder
+        from gputel.telemetry.remote.sidecar import SyncOrder
 
         facts["sending"] = SyncOrder(**facts["sending"])
     return ReportOrder(**facts)
@@ -126,8 +126,8 @@ def _send(order: SyncOrder) -> None:
     """Sends the rest in a thread that the grace outlives; what is left then can be sent by hand."""
     from gputel.cli import show
     from gputel.telemetry.errors import GputelError
-    from gputel.telemetry.remote.beside import GRACE_S
     from gputel.telemetry.remote.courier import Sent
+    from gputel.telemetry.remote.sidecar import GRACE_S
 
     faults = [f"not all of it within {GRACE_S:.0f} s"]
 

@@ -85,7 +85,7 @@ def beside(asked: Instructions, run: Path, segment: Path) -> Callable[[int], Seq
 def watching(segment: Path, folder: Path) -> Callable[[int], Sequence[str]]:
     """Returns the same for the watcher, which looks into the command after the silence of the alarm `stalled`."""
     from gputel.analysis.alarms import rules
-    from gputel.analysis.incidents.order import Silence, WatchOrder
+    from gputel.analysis.incidents.instructions import Silence, WatchOrder
 
     stalled = next((rule.thresholds for rule in rules.load((), _stalled()) if rule.name == "stalled"), {})
     limits = {key: value for key, value in stalled.items() if key in ("intervals", "fewest_s", "start_s")}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gputel.telemetry.process.children import Sample
     from gputel.telemetry.process.companions import Order
     from gputel.telemetry.process.viewer import CommandEnd
-    from gputel.telemetry.remote.beside import SyncOrder
+    from gputel.telemetry.remote.sidecar import SyncOrder
     from gputel.telemetry.run_folder import Segment
     from gputel.telemetry.sampling.status import Board
 
@@ -199,7 +199,7 @@ def _record(
 
     The folder of a recording in which nothing happened is removed again.
     """
-    from gputel.telemetry import run_folder, source
+    from gputel.telemetry import run_folder, source_code
     from gputel.telemetry.errors import GputelError
     from gputel.telemetry.inside import drain, environment
     from gputel.telemetry.process import viewer
@@ -225,7 +225,7 @@ def _record(
             on_demand=[(partial(drain.is_due, inside.folder), drain.order(segment.path, inside.folder))]
             if inside.folder
             else [],
-            save_source=partial(source.start, segment.path, argv, Path.cwd()) if saves_source else None,
+            save_source=partial(source_code.start, segment.path, argv, Path.cwd()) if saves_source else None,
         )
         with contextlib.suppress(OSError):
             run_folder.update(segment.path, inside=inside.as_json())

@@ -39,14 +39,14 @@ def command(run: str, rounds: int, every: float, as_json: bool) -> None:
 
     RUN is a run folder that is being recorded on this machine with --inside stacks, or `latest`.
     """
-    from gputel.analysis.incidents import incident, standing, text, verdict
+    from gputel.analysis.incidents import incident, process_states, text, verdict
     from gputel.cli import show, sources
     from gputel.telemetry.inside import ask, unseen
 
     folders = _folders(sources.one_run(run))
     looks = [ask.rounds(folder, rounds, every) for folder in folders]
     failures = [line for folder in folders for line in unseen.failures(folder)]
-    found = standing.standings(
+    found = process_states.standings(
         [[look for each in turn for look in each] for turn in zip(*looks, strict=True)]
     )
     judged = verdict.judge(found)

@@ -13,7 +13,7 @@ from gputel.cli.help import Command
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.telemetry.remote.beside import Sending
+    from gputel.telemetry.remote.sidecar import Sending
 
 EXAMPLES = (
     "gputel sync latest s3://bucket/runs/",
@@ -99,8 +99,8 @@ def sending(asked: Mapping[str, Any], run: Path, segment: Path) -> Sending | Non
     Figures bear the name that the run has in storage, which nodes without a disk in common agree on.
     """
     from gputel.telemetry import identity, run_folder
-    from gputel.telemetry.remote.beside import PushOrder, Sending, SyncOrder
     from gputel.telemetry.remote.courier import MASKS_OUTPUT
+    from gputel.telemetry.remote.sidecar import PushOrder, Sending, SyncOrder
     from gputel.telemetry.secrets import mask
 
     address, server = asked["sync"], asked["push"]

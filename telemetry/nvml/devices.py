@@ -34,6 +34,7 @@ from gputel.telemetry.machine import (
 from gputel.telemetry.nvml import gpm, library
 from gputel.telemetry.nvml.calls import CallReader
 from gputel.telemetry.nvml.counters import PCIE_BYTES_S, link_bytes_s
+from gputel.telemetry.nvml.gpu_users import UserReader
 from gputel.telemetry.nvml.library import (
     INT64,
     LOST,
@@ -45,7 +46,6 @@ from gputel.telemetry.nvml.library import (
     Library,
     error_name,
 )
-from gputel.telemetry.nvml.users import UserReader
 from gputel.telemetry.nvml.xid import XidListener
 from gputel.telemetry.readings import MIB, READINGS, Gpm, Reading, Source
 

@@ -18,7 +18,7 @@ from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import Clock, Stamp, SystemClock
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.remote import bundles, masked_output, names, seals
+from gputel.telemetry.remote import bundles, file_kinds, manifest, masked_output
 from gputel.telemetry.remote.bundles import GrownPiece
 from gputel.telemetry.remote.storage import Storage, StoredObject
 
@@ -70,7 +70,9 @@ def send(run: Path, storage: Storage) -> Sent:
     listed = storage.objects()
     for segment in run_folder.open_folder(run).segments:
         recorder = recorder_lock.recorder_of(segment.path)
-        Courier(segment.path, storage, names.home(segment, run), listed, sent).send(over=recorder is None)
+        Courier(segment.path, storage, file_kinds.home(segment, run), listed, sent).send(
+            over=recorder is None
+        )
         sent.unsealed += [recorder] if recorder else []
     return sent
 
@@ -94,8 +96,8 @@ class Courier:
         objects = {each.name for each in listed}
         self._home = home = self._claim(home, objects)
         own = (name.removeprefix(home) for name in objects if name.startswith(home))
-        self._there = {file for file in own if names.kind_of(file)}
-        bundles_there = (file for file in self._there if names.kind_of(file) == "bundle")
+        self._there = {file for file in own if file_kinds.kind_of(file)}
+        bundles_there = (file for file in self._there if file_kinds.kind_of(file) == "bundle")
         self._number = max((int(file[-8:]) for file in bundles_there), default=0)
         self._ends = self._read_ends() if self._number else {}
         self._acked: Stamp | None = None  # when storage had answered for the last bundle
@@ -110,7 +112,7 @@ class Courier:
         self._put_replaced()
         self._put_final()
         if over:
-            self._put(names.SEAL, seals.make(self._segment, self._number, masks=self._masks))
+            self._put(file_kinds.SEAL, manifest.make(self._segment, self._number, masks=self._masks))
 
     def _claim(self, home: str, objects: set[str]) -> str:
         """Where this segment goes: behind those of the machines that it replaces.
@@ -119,7 +121,7 @@ class Courier:
         """
         content = (self._segment / run_folder.DESCRIPTION).read_bytes()
         here = _facts(content)
-        for place in names.successors(home):
+        for place in file_kinds.successors(home):
             name = f"{place}{run_folder.DESCRIPTION}"
             if name not in objects and self._storage.put_new(name, content):
                 self._sent.add(len(content))
@@ -137,7 +139,7 @@ class Courier:
             content = bundles.encode(pieces, ends, self._clock.stamp(), self._acked)
             self._rate.wait(len(content))
             self._number, self._acked = self._number + 1, None
-            if self._storage.put_new(f"{self._home}{names.bundle(self._number)}", content):
+            if self._storage.put_new(f"{self._home}{file_kinds.bundle(self._number)}", content):
                 self._ends, self._acked = ends, self._clock.stamp()
                 self._sent.add(len(content))
             else:
@@ -148,7 +150,7 @@ class Courier:
 
         The index of the output comes before it.
         """
-        files = names.files(self._segment, "growing")
+        files = file_kinds.files(self._segment, "growing")
         self._ends = {file: end for file, end in self._ends.items() if file in files}
         for file in files:
             offset = self._ends.get(file, 0)
@@ -156,7 +158,7 @@ class Courier:
             with suppress(FileNotFoundError), path.open("rb") as handle:  # it may be compacted at this moment
                 handle.seek(offset)
                 content = handle.read(PIECE_BYTES)
-                if self._masks and file == names.OUTPUT:
+                if self._masks and file == file_kinds.OUTPUT:
                     ready = content if over else masked_output.whole_lines(content)
                     content = masked_output.masked(ready if ready or len(content) < PIECE_BYTES else content)
                 if content:
@@ -164,15 +166,15 @@ class Courier:
 
     def _read_ends(self) -> dict[str, int]:
         """Where the newest bundle ends; by its first bytes, since its pieces can be large."""
-        name = f"{self._home}{names.bundle(self._number)}"
+        name = f"{self._home}{file_kinds.bundle(self._number)}"
         return bundles.ends(self._storage.beginning(name, bundles.LENGTH.size + bundles.HEAD_BYTES))
 
     def _put_replaced(self) -> None:
-        for file in names.files(self._segment, "replaced"):
+        for file in file_kinds.files(self._segment, "replaced"):
             self._put(file, (self._segment / file).read_bytes())
 
     def _put_final(self) -> None:
-        for file in names.files(self._segment, "final"):
+        for file in file_kinds.files(self._segment, "final"):
             if file in self._there:
                 continue
             with suppress(FileNotFoundError):  # merged into another just now

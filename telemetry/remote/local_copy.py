@@ -23,8 +23,8 @@ from gputel.telemetry.characters import parse_json
 from gputel.telemetry.errors import DamagedFile, GputelError
 from gputel.telemetry.file_names import file_name
 from gputel.telemetry.own_files import UNFOLLOWED
-from gputel.telemetry.remote import bundles, names, seals, sightings
-from gputel.telemetry.remote.names import Place
+from gputel.telemetry.remote import bundle_times, bundles, file_kinds, manifest
+from gputel.telemetry.remote.file_kinds import Place
 from gputel.telemetry.remote.storage import Storage, StoredObject
 from gputel.telemetry.user_folders import user_folder
 from gputel.telemetry.whole_files import write_whole
@@ -72,8 +72,8 @@ class _Copy:
         self._state = path.with_name(STATE)
 
     def fetch(self) -> LocalCopy:
-        listed = seals.objects(self._storage) if self._storage.lists_nothing else self._storage.objects()
-        placed = {each: place for each in listed if (place := names.place(each.name))}
+        listed = manifest.objects(self._storage) if self._storage.lists_nothing else self._storage.objects()
+        placed = {each: place for each in listed if (place := file_kinds.place(each.name))}
         if not any(place.file == run_folder.DESCRIPTION for place in placed.values()):
             return self._one_file()
         known = _read_state(self._state)
@@ -97,8 +97,8 @@ class _Copy:
             for each, content in zip(objects, contents, strict=True):
                 if new[each].kind == "bundle":
                     self._pour(new[each], content)
-                    noted = f"{new[each].home}{sightings.NAME}"
-                    sightings.append(self._file(new[each].run, noted), each, content)
+                    noted = f"{new[each].home}{bundle_times.NAME}"
+                    bundle_times.append(self._file(new[each].run, noted), each, content)
                 else:
                     write_whole(self._file(new[each].run, new[each].path), content)
 
@@ -117,7 +117,7 @@ class _Copy:
             )
             return
         for piece in pieces:
-            if names.kind_of(piece.file) != "growing":
+            if file_kinds.kind_of(piece.file) != "growing":
                 continue
             file = self._file(place.run, f"{place.home}{piece.file}")
             handle = os.open(file, os.O_WRONLY | os.O_CREAT | UNFOLLOWED, 0o644)
@@ -129,14 +129,15 @@ class _Copy:
         """Compares sealed segments with their lists; what a list does not have was replaced by something else."""
         for seal in (place for place in placed.values() if place.kind == "seal"):
             segment = self._path / seal.run / seal.home
-            sealed = seals.read((segment / names.SEAL).read_bytes())
-            for file in names.files(segment, "growing"):
+            sealed = manifest.read((segment / file_kinds.SEAL).read_bytes())
+            for file in file_kinds.files(segment, "growing"):
                 if file not in sealed.files:
                     (segment / file).unlink()
             for file, version in sealed.files.items():
-                if seals.version(segment / file) != version:
+                if manifest.version(segment / file) != version:
                     warnings.warn(
-                        DamagedFile(segment / file, f"differs from {names.SEAL}", INCOMPLETE), stacklevel=2
+                        DamagedFile(segment / file, f"differs from {file_kinds.SEAL}", INCOMPLETE),
+                        stacklevel=2,
                     )
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.machine import Report
 from gputel.telemetry.readings import ReadingRate
+from gputel.telemetry.sampling.backoff import Patience
 from gputel.telemetry.sampling.cost import MINUTE, Durations
-from gputel.telemetry.sampling.patience import Patience
 from gputel.telemetry.sampling.plan import (
     FASTER,
     SLOWER,

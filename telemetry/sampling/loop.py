@@ -25,9 +25,9 @@ from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling import watchdog
 from gputel.telemetry.sampling.budget import Budget, CallKey, ReadCost
 from gputel.telemetry.sampling.cost import SamplingCost
+from gputel.telemetry.sampling.gpu_users import UserLooks
 from gputel.telemetry.sampling.rows import RawTier
 from gputel.telemetry.sampling.tier_loop import GpuRead, GpuShare, TierLoop
-from gputel.telemetry.sampling.users import UserLooks
 from gputel.telemetry.sampling.watchdog import Stale, Turn
 from gputel.telemetry.store.second import Decode
 from gputel.telemetry.store.tiers import Tier

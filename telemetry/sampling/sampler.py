@@ -27,10 +27,10 @@ from gputel.telemetry.sampling import watchdog
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.folder_writer import FolderWriter
+from gputel.telemetry.sampling.gpu_users import UserLooks
 from gputel.telemetry.sampling.loop import Loop, report_lost
 from gputel.telemetry.sampling.plan import Prober
 from gputel.telemetry.sampling.status import Board, StatusWriter
-from gputel.telemetry.sampling.users import UserLooks
 from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Stale, Turn, Watchdog
 from gputel.telemetry.store import compact
 from gputel.telemetry.store.journal import Writer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry import git, identity, source
+from gputel.telemetry import git, identity, source_code
 
 
 def run_git(folder: Path, *words: str) -> None:
@@ -33,7 +33,7 @@ def commit(folder: Path, name: str, text: str) -> None:
 def save(folder: Path, tmp_path: Path, *argv: str) -> Path:
     segment = tmp_path / "segment"
     segment.mkdir()
-    source.save(segment, argv, folder)
+    source_code.save(segment, argv, folder)
     return segment / "source"
 
 
@@ -159,7 +159,9 @@ def test_change_of_a_filtered_file_is_not_known(clone: Path, tmp_path: Path) -> 
     facts = identity.git(clone)
     assert facts
     assert facts["dirty"] is None
-    assert [each["name"] for each in source.describe(save(clone, tmp_path).parent)["left_out"]] == ["filters"]
+    assert [each["name"] for each in source_code.describe(save(clone, tmp_path).parent)["left_out"]] == [
+        "filters"
+    ]
 
 
 def test_answer_is_cut_one_byte_after_its_most(clone: Path) -> None:

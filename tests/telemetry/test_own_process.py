@@ -12,7 +12,7 @@ MODULES = (
     "gputel.analysis.live.guard",
     "gputel.cli.final_report",
     "gputel.telemetry.inside.drain",
-    "gputel.telemetry.remote.beside",
+    "gputel.telemetry.remote.sidecar",
 )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from gputel.analysis.logs import formats
-from gputel.analysis.logs.infer import blocks, loops, shapes, trades
+from gputel.analysis.logs.infer import blocks, loops, other_domains, shapes
 from gputel.analysis.logs.infer.candidates import Candidate, make_candidate
 from gputel.analysis.logs.infer.dialects import LOSS, OPPOSED, PARTS, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
@@ -81,7 +81,7 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
     bare = shapes.strip_prefixes(lines)
     every = [c for shape in _frequent(line_shapes(lines, bare)) if (c := make_candidate(shape, bare))]
     candidates = loops.without_evaluations(every, bare)
-    candidates = trades.without_others(without_settings(candidates, bare), bare)
+    candidates = other_domains.without_others(without_settings(candidates, bare), bare)
     main = _main(candidates, lines)
     if records and not (main and _stands_beside(main, records)):
         chosen = [replace(c, role="eval") for c in candidates if _evaluates_beside(c)]

@@ -30,7 +30,7 @@ from gputel.analysis.logs.numpy_engine.numbers import (
     blank_in_place,
     words,
 )
-from gputel.analysis.logs.numpy_engine.sight import Sight, sight, worst
+from gputel.analysis.logs.numpy_engine.regex_digits import Sight, sight, worst
 from gputel.analysis.logs.patterns import Field, Names, Pattern
 
 NOTHING, ONE_BY_ONE, UNKNOWN = -1, -2, -3  # in place of the number of a layout

@@ -6,7 +6,7 @@ import pytest
 
 from gputel.analysis.align.clocks import ClockInterval, ahead_of_storage
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.remote.sightings import Sighting
+from gputel.telemetry.remote.bundle_times import Sighting
 
 BOOTED = 1_700_000_000 * SECOND
 

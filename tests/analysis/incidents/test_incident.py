@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.incidents import incident
-from gputel.analysis.incidents.standing import standings
+from gputel.analysis.incidents.process_states import standings
 from gputel.analysis.incidents.text import overview
 from gputel.analysis.incidents.verdict import judge
 from gputel.telemetry.errors import DamagedFile

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gputel.analysis.incidents.standing import standings
+from gputel.analysis.incidents.process_states import standings
 from gputel.analysis.incidents.verdict import HangVerdict, judge
 from gputel.telemetry.inside.stacks import Frame, ProcessLook
 from tests.analysis.incidents.processes import (

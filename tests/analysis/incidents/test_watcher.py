@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.incidents import incident
-from gputel.analysis.incidents.order import Silence, WatchOrder, parse_order
+from gputel.analysis.incidents.instructions import Silence, WatchOrder, parse_order
 from gputel.analysis.incidents.watcher import HangWatcher, allowed_s
 from gputel.telemetry import events
 from gputel.telemetry.inside import environment
@@ -122,11 +122,11 @@ def test_training_is_not_asked_before_the_silence_is_long(folder: Path, tmp_path
     ("module", "heavy"),
     [
         ("watcher", ("polars", "numpy")),
-        ("order", ("polars", "numpy", "statistics", "gputel.analysis.incidents.verdict")),
+        ("instructions", ("polars", "numpy", "statistics", "gputel.analysis.incidents.verdict")),
     ],
 )
-def test_watcher_and_its_order_load_nothing_heavy(module: str, heavy: tuple[str, ...]) -> None:
-    """The recorder loads the order, and stays without threads."""
+def test_watcher_and_its_instructions_load_nothing_heavy(module: str, heavy: tuple[str, ...]) -> None:
+    """The recorder loads the instructions, and stays without threads."""
     code = f"import sys, gputel.analysis.incidents.{module}; print({set(heavy)} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 

@@ -138,7 +138,7 @@ def test_one_module_drafts_and_renames_and_one_says_whose_a_file_is() -> None:
     assert drafts == {
         "telemetry/whole_files.py",
         "telemetry/store/parquet.py",  # syncs, too
-        "telemetry/source.py",  # a folder
+        "telemetry/source_code.py",  # a folder
         "telemetry/inside/hook/_gputel_inside.py",  # imports nothing of gputel
     }
     assert owners == {"analysis/render/files.py"}

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import pytest
 
 from gputel.analysis.document import Bars, Curves, Document, Heat, Level, Marker, PlotAxis, Section, Series
-from gputel.analysis.render import plotly, style, thin
+from gputel.analysis.render import downsample, plotly, style
 from gputel.analysis.render.notebook import Figures
 from gputel.analysis.render.picture import running_mean
 from gputel.telemetry.errors import GputelError
@@ -111,7 +111,7 @@ def test_noisy_curve_is_faint_under_its_running_mean() -> None:
 
 
 def test_curve_that_is_too_long_for_a_page_is_thinned_with_its_extremes() -> None:
-    y = np.zeros(thin.BUDGET + 1)
+    y = np.zeros(downsample.BUDGET + 1)
     y[1234] = 9.0
     series = Series("power", {"time": np.arange(len(y))}, y)
     _, high, curve = plotly.figure(replace(LOSS, series=(series,), marks=())).data

@@ -17,8 +17,8 @@ from gputel.telemetry.readings import READINGS
 from gputel.telemetry.sampling import plan
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
+from gputel.telemetry.sampling.gpu_users import UserLooks
 from gputel.telemetry.sampling.loop import Loop
-from gputel.telemetry.sampling.users import UserLooks
 from gputel.telemetry.sampling.watchdog import Turn
 from tests.fake_nvml.every_function import ERRORS, FUNCTIONS, NEWER, NOT_SUPPORTED, OUTPUTS, EveryFunction
 from tests.telemetry.conftest import Rows, Spending, SteppedClock

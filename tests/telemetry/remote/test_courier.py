@@ -10,7 +10,7 @@ import pytest
 
 from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.remote import courier, masked_output, names
+from gputel.telemetry.remote import courier, file_kinds, masked_output
 from gputel.telemetry.remote.local_copy import local_copy
 from gputel.telemetry.remote.storage import Storage
 
@@ -35,7 +35,7 @@ def recording(segment: Path) -> Iterator[None]:
 def test_all_files_of_all_segments_arrive(sample_run: Path, address: str, files: Files) -> None:
     courier.send(sample_run, Storage(address, create=True))
     copy = local_copy(address)
-    seals = {names.SEAL, f"segments/2/{names.SEAL}"}
+    seals = {file_kinds.SEAL, f"segments/2/{file_kinds.SEAL}"}
     assert {file: content for file, content in files(copy.path).items() if file not in seals} == files(
         sample_run
     )
@@ -118,7 +118,7 @@ def test_run_arrives_whole_through_lost_requests_and_lost_answers(
             break
     copy = local_copy(address)
     assert not copy.unsealed
-    assert {file: content for file, content in files(copy.path).items() if file != names.SEAL} == files(
+    assert {file: content for file, content in files(copy.path).items() if file != file_kinds.SEAL} == files(
         live_run
     )
 
@@ -134,7 +134,7 @@ def test_two_couriers_that_take_turns_send_nothing_twice(
         couriers[turn % 2].send(over=False)
     copy = local_copy(address).path
     assert (copy / "output.log").read_bytes() == (live_run / "output.log").read_bytes()
-    bundles = [each for each in storage.objects() if names.kind_of(each.name) == "bundle"]
+    bundles = [each for each in storage.objects() if file_kinds.kind_of(each.name) == "bundle"]
     assert len(bundles) == 6
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from gputel.telemetry.clock import Stamp
 from gputel.telemetry.errors import DamagedFile, GputelError
-from gputel.telemetry.remote import bundles, courier, local_copy, names
+from gputel.telemetry.remote import bundles, courier, file_kinds, local_copy
 from gputel.telemetry.remote.bundles import GrownPiece
 from gputel.telemetry.remote.storage import Storage
 
@@ -47,7 +47,7 @@ def test_address_of_nothing_is_an_error(address: str) -> None:
 
 def test_damaged_bundle_costs_itself(live_run: Path, address: str) -> None:
     courier.send(live_run, Storage(address, create=True))
-    Storage(address, create=True).put(names.bundle(2), b"\0\0\0\0damaged")
+    Storage(address, create=True).put(file_kinds.bundle(2), b"\0\0\0\0damaged")
     with pytest.warns(DamagedFile, match="fresh/00000002: .*damaged"):
         copy = local_copy.local_copy(address)
     assert (copy.path / "output.log").read_bytes() == b"step 1\nstep 2\n"
@@ -60,7 +60,7 @@ def test_bundle_writes_no_file_that_does_not_grow(live_run: Path, address: str, 
         GrownPiece("run.json", 0, b"x"),
         GrownPiece(f"{tmp_path}/outside", 0, b"x"),
     ]
-    Storage(address, create=True).put(names.bundle(2), bundles.encode(hostile, {}, Stamp(0, 0, 0)))
+    Storage(address, create=True).put(file_kinds.bundle(2), bundles.encode(hostile, {}, Stamp(0, 0, 0)))
     copy = local_copy.local_copy(address).path
     assert (copy / "run.json").read_bytes() == (live_run / "run.json").read_bytes()
     assert not list(tmp_path.rglob("outside"))
@@ -76,7 +76,7 @@ def test_file_that_differs_from_its_seal_is_named(live_run: Path, address: str) 
 def test_damaged_seal_costs_itself(live_run: Path, address: str) -> None:
     courier.send(live_run, Storage(address, create=True))
     Storage(address, create=True).put(
-        names.SEAL, b'{"files": {"output.log": 3, "../x": {}}, "bundles": "many"}'
+        file_kinds.SEAL, b'{"files": {"output.log": 3, "../x": {}}, "bundles": "many"}'
     )
     assert (local_copy.local_copy(address).path / "run.json").is_file()
 

@@ -7,10 +7,10 @@ import pytest
 
 from gputel.telemetry import events
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.remote import beside
-from gputel.telemetry.remote.beside import SyncOrder
+from gputel.telemetry.remote import sidecar
 from gputel.telemetry.remote.courier import Courier
 from gputel.telemetry.remote.local_copy import local_copy
+from gputel.telemetry.remote.sidecar import SyncOrder
 from tests.telemetry.remote.test_courier import append, recording
 
 Files = Callable[[Path], dict[str, bytes]]
@@ -34,9 +34,9 @@ def test_what_grows_is_sent_every_ten_seconds_until_the_recorder_has_gone(
                 raise StopIteration
 
         with pytest.raises(StopIteration):
-            beside.follow(order, sleep)
+            sidecar.follow(order, sleep)
     assert (local_copy(address).path / "output.log").read_bytes().count(b"step 3\n") == 20
-    beside.follow(order, sleep)
+    sidecar.follow(order, sleep)
     copy = local_copy(address)
     assert not copy.unsealed
     assert files(copy.path).items() >= files(live_run).items()
@@ -52,8 +52,8 @@ def test_sampler_of_a_killed_viewer_has_time_for_its_last_words(
         slept.append(seconds)
         append(live_run / "output.log", b"last words\n")
 
-    beside.follow(order, sleep, viewer=1 << 30)
-    assert slept == [beside.LAST_WORDS_S]
+    sidecar.follow(order, sleep, viewer=1 << 30)
+    assert slept == [sidecar.LAST_WORDS_S]
     assert (local_copy(address).path / "output.log").read_bytes().endswith(b"last words\n")
 
 
@@ -69,7 +69,7 @@ def test_fault_of_the_network_is_one_event_and_its_end_another(
         send(courier, over=over)
 
     monkeypatch.setattr(Courier, "send", failing)
-    beside.follow(order, lambda seconds: None)
+    sidecar.follow(order, lambda seconds: None)
     texts = [event["text"] for event in events.read(local_copy(address).path)]
     assert texts == [
         f"sending is held up: {address}: its endpoint cannot be reached",
@@ -85,6 +85,6 @@ def test_courier_gives_up_when_the_grace_after_the_end_is_over(
 
     monkeypatch.setattr(Courier, "send", failing)
     slept: list[float] = []
-    beside.follow(order, slept.append)
-    assert beside.GRACE_S / 2 < sum(slept) < beside.GRACE_S * 2
+    sidecar.follow(order, slept.append)
+    assert sidecar.GRACE_S / 2 < sum(slept) < sidecar.GRACE_S * 2
     assert len(list(events.read(live_run))) == 1

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputel.telemetry import source
+from gputel.telemetry import source_code
 from gputel.telemetry.own_files import is_foreign
 from gputel.telemetry.secrets import mask
 
@@ -89,16 +89,16 @@ def _saved(subject: RunData) -> SavedSource | None:
     if subject.recording is None:
         return None
     segment = subject.recording.folder.segments[-1].path
-    contents = source.describe(segment)
+    contents = source_code.describe(segment)
     if not contents:
         return None
-    folder = segment / source.FOLDER
+    folder = segment / source_code.FOLDER
     listed = contents.get("files")
     files = [file for file in listed if isinstance(file, dict)] if isinstance(listed, list) else []
     texts = {
         str(file.get("name")): _text(folder / "files" / Path(str(file.get("file"))).name) for file in files
     }
-    return SavedSource(texts, dict(_changes(_text(folder / source.DIFF))))
+    return SavedSource(texts, dict(_changes(_text(folder / source_code.DIFF))))
 
 
 def _changes(diff: str) -> Iterator[tuple[str, tuple[str, ...]]]:

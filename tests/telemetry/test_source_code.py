@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry import source
+from gputel.telemetry import source_code
 
 TRAIN = 'print("step 0 | loss 9.5")\n'
 
@@ -31,7 +31,7 @@ def repository(tmp_path: Path) -> Path:
 def saved(folder: Path, *argv: str) -> Path:
     segment = folder / "runs" / "a"
     segment.mkdir(parents=True)
-    source.save(segment, argv, folder)
+    source_code.save(segment, argv, folder)
     assert not list(segment.glob(".source*"))
     return segment / "source"
 
@@ -44,7 +44,7 @@ def test_changes_and_named_files_are_saved_with_secrets_masked(repository: Path)
     assert "+api_key = " in diff
     assert "lr: 0.2" in conf
     assert not [text for text in (diff, conf) if "correct-horse" in text or "battery" in text]
-    contents = source.describe(folder.parent)
+    contents = source_code.describe(folder.parent)
     assert [file["name"] for file in contents["files"]] == ["train.py", "conf.yaml"]
     assert len(contents["diff"]) == 64
 
@@ -65,7 +65,7 @@ def test_file_that_is_called_like_secrets_is_never_saved(repository: Path, name:
     subprocess.run(["git", "-C", str(repository), "add", "-Af"], check=True)
     folder = saved(repository, "run", name)
     assert not [path for path in folder.rglob("*") if path.is_file() and "PLAIN" in path.read_text()]
-    assert name in {each["name"] for each in source.describe(folder.parent)["left_out"]}
+    assert name in {each["name"] for each in source_code.describe(folder.parent)["left_out"]}
 
 
 def test_private_key_is_masked_as_one_piece(repository: Path) -> None:
@@ -83,7 +83,7 @@ def test_large_diff_becomes_its_counts(repository: Path) -> None:
     folder = saved(repository, "train.py")
     assert not (folder / "diff.patch").exists()
     assert "train.py" in (folder / "diff.stat").read_text()
-    assert {each["why"] for each in source.describe(folder.parent)["left_out"]} == {
+    assert {each["why"] for each in source_code.describe(folder.parent)["left_out"]} == {
         "over 1 MiB",
         "over 256 KiB, or 1 MiB in all",
     }
@@ -91,7 +91,7 @@ def test_large_diff_becomes_its_counts(repository: Path) -> None:
 
 def test_fifo_that_the_command_names_is_not_opened(repository: Path) -> None:
     os.mkfifo(repository / "pipe.py")
-    assert not source.describe(saved(repository, "pipe.py").parent).get("files")
+    assert not source_code.describe(saved(repository, "pipe.py").parent).get("files")
 
 
 @pytest.mark.parametrize("name", ["conf.yaml", "configs/conf.yaml"])
@@ -101,7 +101,7 @@ def test_link_out_of_the_repository_is_not_saved(repository: Path, tmp_path: Pat
     (repository / "conf.yaml").symlink_to(tmp_path / "private" / "conf.yaml")
     (repository / "configs").symlink_to(tmp_path / "private")
     (repository / "inner.py").symlink_to("train.py")
-    contents = source.describe(saved(repository, "run", name, "inner.py").parent)
+    contents = source_code.describe(saved(repository, "run", name, "inner.py").parent)
     assert contents["left_out"] == [{"name": name, "why": "a link out of its folder"}]
     assert [file["name"] for file in contents["files"]] == ["inner.py"]
 
@@ -119,10 +119,10 @@ def test_source_behind_a_link_or_a_pipe_is_not_read(tmp_path: Path, name: str) -
     place = folder.parent / name
     place.rename(tmp_path / "taken")
     place.symlink_to(tmp_path / "taken")
-    assert not source.describe(folder.parent)
+    assert not source_code.describe(folder.parent)
     place.unlink()
     os.mkfifo(place)
-    assert not source.describe(folder.parent)
+    assert not source_code.describe(folder.parent)
 
 
 def test_nothing_to_save_leaves_no_folder(tmp_path: Path) -> None:

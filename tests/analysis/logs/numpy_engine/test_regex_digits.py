@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputel.analysis.logs import formats
-from gputel.analysis.logs.numpy_engine.sight import names_no_digit, sight, sight_of
+from gputel.analysis.logs.numpy_engine.regex_digits import names_no_digit, sight, sight_of
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gputel.telemetry import run_folder
 from gputel.telemetry.characters import parse_json
-from gputel.telemetry.remote import masked_output, names
+from gputel.telemetry.remote import file_kinds, masked_output
 from gputel.telemetry.remote.storage import Storage, StoredObject
 
 SCHEMA = 1
@@ -55,8 +55,8 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 def make(segment: Path, last_bundle: int, *, masks: bool = False) -> bytes:
     """The seal of a segment as it is sent, with its output masked or as it was printed."""
-    files = names.files(segment, "final", "growing", "replaced")
-    readers = {names.OUTPUT: masked_output.chunks} if masks else {}
+    files = file_kinds.files(segment, "final", "growing", "replaced")
+    readers = {file_kinds.OUTPUT: masked_output.chunks} if masks else {}
     versions = {
         file: found._asdict() for file in files if (found := version(segment / file, readers.get(file)))
     }
@@ -77,7 +77,7 @@ def read(content: bytes) -> Seal:
     files = {
         file: Version(found["size"], found["sha256"])
         for file, found in (listed.items() if isinstance(listed, dict) else ())
-        if names.kind_of(file) and isinstance(found, dict) and {"size", "sha256"} <= found.keys()
+        if file_kinds.kind_of(file) and isinstance(found, dict) and {"size", "sha256"} <= found.keys()
     }
     return Seal(files, last if isinstance(last, int) and last >= 0 else 0)
 
@@ -99,7 +99,7 @@ def _sealed_homes(storage: Storage) -> Iterator[list[StoredObject]]:
 def _segments(storage: Storage, home: str) -> Iterator[list[StoredObject]]:
     number = 1
     segment = home
-    while (content := storage.find(f"{segment}{names.SEAL}")) is not None:
+    while (content := storage.find(f"{segment}{file_kinds.SEAL}")) is not None:
         yield _objects_of(segment, content)
         number += 1
         segment = f"{home}segments/{number}/"
@@ -111,9 +111,10 @@ def _objects_of(segment: str, content: bytes) -> list[StoredObject]:
     whole = [
         StoredObject(f"{segment}{file}", version.size, never, version.sha256)
         for file, version in seal.files.items()
-        if names.kind_of(file) != "growing"
+        if file_kinds.kind_of(file) != "growing"
     ]
     grown = [
-        StoredObject(f"{segment}{names.bundle(number + 1)}", 0, never, "") for number in range(seal.bundles)
+        StoredObject(f"{segment}{file_kinds.bundle(number + 1)}", 0, never, "")
+        for number in range(seal.bundles)
     ]
-    return [*whole, *grown, StoredObject(f"{segment}{names.SEAL}", len(content), never, "")]
+    return [*whole, *grown, StoredObject(f"{segment}{file_kinds.SEAL}", len(content), never, "")]

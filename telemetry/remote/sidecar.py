@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gputel.telemetry import events, own_process, recorder_lock, run_folder
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.remote import names
+from gputel.telemetry.remote import file_kinds
 from gputel.telemetry.remote.courier import Courier, SendingRate, Sent
 from gputel.telemetry.remote.storage import Storage
 
@@ -47,7 +47,7 @@ class SyncOrder:
     def courier(self, sent: Sent) -> Courier:
         """A courier that goes on from what is there; it reads the keys of the storage anew."""
         storage, segment = Storage(self.address, create=True), Path(self.segment)
-        home = names.home(run_folder.Segment(segment), Path(self.run))
+        home = file_kinds.home(run_folder.Segment(segment), Path(self.run))
         rate = SendingRate(self.bytes_per_s)
         return Courier(segment, storage, home, storage.objects(), sent, rate=rate)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from gputel.telemetry.machine import GpuUser, GpuUsers
+from gputel.telemetry.nvml.gpu_users import UNKNOWN_BYTES
 from gputel.telemetry.nvml.library import UNAVAILABLE
-from gputel.telemetry.nvml.users import UNKNOWN_BYTES
 from tests.fake_nvml import H100, MIB, NOT_SUPPORTED, FakeNvml
 from tests.telemetry.conftest import MakeFake
 

@@ -1,7 +1,7 @@
 """A rate that rises in vain waits four times as long each time, up to a limit."""
 
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.sampling.patience import LONGEST, SHORTEST, SOON, Patience
+from gputel.telemetry.sampling.backoff import LONGEST, SHORTEST, SOON, Patience
 
 
 def wait_after_fall(patience: Patience, now: int) -> int:

@@ -5,7 +5,7 @@ import pytest
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.machine import GpuUser, UserLook
 from gputel.telemetry.nvml.devices import Nvml
-from gputel.telemetry.sampling.users import EVERY, UserLooks
+from gputel.telemetry.sampling.gpu_users import EVERY, UserLooks
 from tests.fake_nvml import H100, MIB, MS, FakeNvml
 from tests.telemetry.conftest import MakeFake
 from tests.telemetry.nvml.driver import DriverClock

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gputel.telemetry import run_folder
-from gputel.telemetry.remote import names
+from gputel.telemetry.remote import file_kinds
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,13 @@ from gputel.telemetry.remote import names
         ("nodes/3/segments/2/fresh/00000007", "", "nodes/3/segments/2/", "fresh/00000007", "bundle"),
         ("d16/sealed.json", "d16", "", "sealed.json", "seal"),
         ("inside/4242-99.steps", "", "", "inside/4242-99.steps", "growing"),
-        ("team/d16/nodes/0/process/names.jsonl", "team/d16", "nodes/0/", "process/names.jsonl", "growing"),
+        (
+            "team/d16/nodes/0/process/names.jsonl",
+            "team/d16",
+            "nodes/0/",
+            "process/names.jsonl",
+            "growing",
+        ),
         (
             "d16/incidents/20261122-140307/stacks.txt",
             "d16",
@@ -31,7 +37,7 @@ from gputel.telemetry.remote import names
 def test_name_of_an_object_says_run_segment_and_file(
     name: str, run: str, home: str, file: str, kind: str
 ) -> None:
-    assert names.place(name) == (run, home, file, kind)
+    assert file_kinds.place(name) == (run, home, file, kind)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +57,7 @@ def test_name_of_an_object_says_run_segment_and_file(
     ],
 )
 def test_other_objects_are_no_part_of_a_run(name: str) -> None:
-    assert names.place(name) is None
+    assert file_kinds.place(name) is None
 
 
 def test_source_links_and_drafts_are_not_sent(tmp_path: Path) -> None:
@@ -64,7 +70,7 @@ def test_source_links_and_drafts_are_not_sent(tmp_path: Path) -> None:
     (segment / "source" / "diff.patch").write_text("-a\n+b\n")
     (segment / ".run.json.lock").write_text("")
     (segment / "events.jsonl").write_text("{}\n")
-    assert names.files(segment, "final", "growing", "replaced") == ["events.jsonl", "run.json"]
+    assert file_kinds.files(segment, "final", "growing", "replaced") == ["events.jsonl", "run.json"]
 
 
 @pytest.mark.parametrize(
@@ -76,4 +82,4 @@ def test_source_links_and_drafts_are_not_sent(tmp_path: Path) -> None:
     ],
 )
 def test_segment_that_replaces_another_comes_behind_it(home: str, following: list[str]) -> None:
-    assert list(itertools.islice(names.successors(home), 3)) == following
+    assert list(itertools.islice(file_kinds.successors(home), 3)) == following

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis import compare
-from gputel.analysis.compare import source
+from gputel.analysis.compare import source_changes
 from gputel.analysis.runs import RunData, read_run
 from gputel.telemetry import run_folder
 
@@ -54,7 +54,7 @@ def test_files_that_differ_are_among_the_settings(runs: dict[str, RunData]) -> N
 
 
 def test_pieces_are_those_that_one_run_alone_has(runs: dict[str, RunData]) -> None:
-    lines = source.pieces(runs)
+    lines = source_changes.pieces(runs)
     assert [line for line in lines if "lr" in line] == ["-lr = 0.1", "+lr = 0.2"]
     assert [line for line in lines if "c = " in line] == ["  -c = 3", "  +c = 4", "  -c = 3", "  +c = 5"]
     assert not [line for line in lines if "b = 2" in line]
@@ -62,15 +62,15 @@ def test_pieces_are_those_that_one_run_alone_has(runs: dict[str, RunData]) -> No
 
 def test_equal_source_is_no_difference(runs: dict[str, RunData]) -> None:
     same = {"a": runs["a"], "again": runs["a"]}
-    assert source.differing(same) == {"a": {}, "again": {}}
-    assert source.pieces(same) == []
+    assert source_changes.differing(same) == {"a": {}, "again": {}}
+    assert source_changes.pieces(same) == []
 
 
 def test_file_that_one_run_has_changed_alone_is_as_committed_in_the_other(runs: dict[str, RunData]) -> None:
     recording = runs["b"].recording
     assert recording
     (recording.path / "source" / "diff.patch").unlink()
-    assert source.differing(runs)["b"]["code model.py"] == "as committed"
+    assert source_changes.differing(runs)["b"]["code model.py"] == "as committed"
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "{", '{"files": 3}', '{"files": [1, {"file": "../../x"}]}'])
@@ -78,7 +78,7 @@ def test_damaged_contents_are_no_error(runs: dict[str, RunData], damage: str) ->
     recording = runs["b"].recording
     assert recording
     (recording.path / "source" / "source.json").write_text(damage)
-    source.pieces(runs)
+    source_changes.pieces(runs)
 
 
 def test_link_out_of_the_run_folder_is_not_read(runs: dict[str, RunData], tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_link_out_of_the_run_folder_is_not_read(runs: dict[str, RunData], tmp_pa
     saved = recording.path / "source" / "files" / "train.py"
     saved.unlink()
     saved.symlink_to(tmp_path / "secret")
-    assert not [line for line in source.pieces(runs) if "hunter2" in line]
+    assert not [line for line in source_changes.pieces(runs) if "hunter2" in line]
 
 
 def test_key_in_a_source_that_another_program_saved_is_masked(
@@ -97,6 +97,6 @@ def test_key_in_a_source_that_another_program_saved_is_masked(
     (tmp_path / "a" / "source" / "diff.patch").write_text(
         DIFF.format(at=8, value='"sk-proj-abcdefghijklmnopqrstuvwxyz0123"')
     )
-    lines = source.pieces(runs)
+    lines = source_changes.pieces(runs)
     assert [line for line in lines if "+c = " in line]
     assert not [line for line in lines if "abcdefghijkl" in line]
