@@ -1,5 +1,6 @@
-"""What the project says of itself is true: ARCHITECTURE.md's folders and files, the rules that the code cites."""
+"""What the project says of itself is true: ARCHITECTURE.md, the lists of rooms, the rules that the code cites."""
 
+import ast
 import re
 import subprocess
 from pathlib import Path, PurePosixPath
@@ -54,6 +55,16 @@ def test_table_that_a_recipe_names_is_defined_in_a_file_of_that_step() -> None:
 def _is_defined(table: str, files: list[str]) -> bool:
     texts = [(ROOT / name).read_text() for name in files if "NAME" not in name]
     return any(re.search(rf"^{table}\b.* = ", text, re.MULTILINE) for text in texts)
+
+
+@pytest.mark.parametrize("room", ["analysis", "gputel", "telemetry"])
+def test_docstring_of_a_folder_lists_files_and_functions_that_exist(room: str) -> None:
+    for init in (ROOT / room).rglob("__init__.py"):
+        tree = ast.parse(init.read_text())
+        rows = re.findall(r"^(\w+(?:, \w+)*) {2,}\S", ast.get_docstring(tree) or "", re.MULTILINE)
+        there = {path.stem for path in init.parent.iterdir()}
+        there |= {node.name for node in ast.walk(tree) if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+        assert {name for row in rows for name in row.split(", ")} - there == set(), init
 
 
 def test_every_rule_that_the_code_cites_is_numbered_on_the_page_of_parse() -> None:
