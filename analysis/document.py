@@ -198,12 +198,17 @@ Item: TypeAlias = Panel | Table | FactList
 
 @dataclass(frozen=True)
 class Section:
-    """`wide` panels stand below each other; others side by side where there is room."""
+    """`wide` panels stand below each other; others side by side where there is room.
+
+    The text of a `code` section keeps its lines as they are: source, stacks. Only a terminal shows it: it stays out
+    of pages and files, which are sent to others.
+    """
 
     title: str = ""
     items: Sequence[Item] = ()
     text: str = ""
     wide: bool = False
+    code: bool = False
 
 
 @dataclass(frozen=True)
@@ -230,6 +235,10 @@ class Document:
         object.__setattr__(self, "about", mask(self.about))
         sections = [replace(section, text=mask(section.text)) for section in self.sections]
         object.__setattr__(self, "sections", sections)
+
+    def without_code(self) -> Document:
+        """The document as pages and files hold it."""
+        return replace(self, sections=[section for section in self.sections if not section.code])
 
     def panels(self) -> Iterator[Panel]:
         for section in self.sections:

@@ -90,6 +90,11 @@ class Comparison:
         return [name for name in AXES if name == "step" or all(name in c.track.costs for c in self.lines)]
 
     @cached_property
+    def code_changes(self) -> list[str]:
+        """The lines in which the recorded source of two runs differs; empty for more runs."""
+        return source_changes.pieces({curve.track.name: curve.track.subject for curve in self.lines})
+
+    @cached_property
     def curves(self) -> pl.DataFrame:
         """Every printed point: `run`, its place on each axis, `y`, and `smoothed` over `smoothing` steps."""
         parts = []

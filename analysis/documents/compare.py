@@ -66,11 +66,19 @@ def comparison_document(comparison: Comparison, *, drawn: bool = True) -> Docume
     first = list(_by_run(f"Summary{_smoothing(comparison)}", list(_summary(comparison)), comparison.runs))
     tables = list(_tables(comparison))
     notes = Section("Notes", text="\n".join(_notes(comparison)))
+    code = Section("Code that differs", text="\n".join(comparison.code_changes), code=True)
     if drawn:
         metric, sizes, others = _panels(comparison)
-        sections = [Section(items=[*first, *metric]), Section("Side by side", tables), sizes, others, notes]
+        sections = [
+            Section(items=[*first, *metric]),
+            Section("Side by side", tables),
+            sizes,
+            others,
+            notes,
+            code,
+        ]
     else:
-        sections = [Section("Side by side", [*first, *tables]), notes]
+        sections = [Section("Side by side", [*first, *tables]), notes, code]
     return Document(
         title=" and ".join(runs) if len(runs) < 4 else f"{len(runs)} runs",
         sections=[section for section in sections if section.items or section.text],

@@ -49,6 +49,7 @@ GENERATOR = '<meta name="generator" content="gputel">'
 
 def html(page: Document) -> bytes:
     """The whole file. Curves are thinned to what a page can carry, and it says from how many points to how many."""
+    page = page.without_code()
     packer = Packer()
     panels = _thinned(page)
     marks = {id(panel.marks): panel.marks for panel in panels if isinstance(panel, Curves)}

@@ -14,7 +14,7 @@ def markdown(document: Document, mark: str = "") -> str:
     """`mark` is a comment in the first line, by which gputel knows its own file again."""
     parts = [mark, f"**{_text(document.about or document.title)}**", _text(document.caution or "")]
     parts += [_text(f"doubt: {doubt}") for doubt in document.doubts]
-    for section in document.sections:
+    for section in document.without_code().sections:
         if section.title and section.text:
             parts.append(f"### {_text(section.title)}")
         parts += [_text(line) for line in section.text.splitlines()]

@@ -117,17 +117,7 @@ def command(
     if as_json:
         show.as_json(comparison_json(comparison))
     else:
-        _print(document, subjects)
-
-
-def _print(document: Document, subjects: Sequence[RunData]) -> None:
-    """Prints the tables, then where the recorded source of two runs differs; that stands in no file."""
-    from gputel.analysis.compare import source_changes
-
-    show.document(document)
-    lines = source_changes.pieces({subject.name: subject for subject in subjects})
-    if lines:
-        show.say("\n".join(["", "Code that differs", *lines]))
+        show.document(document)
 
 
 def _write_markdown(document: Document, out: Path, *, force: bool) -> list[Path]:

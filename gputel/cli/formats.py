@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from gputel.cli.help import Command
+
+if TYPE_CHECKING:
+    from gputel.analysis.document import Document
 
 EXAMPLES = (
     "gputel formats",
@@ -20,6 +25,7 @@ def command(name: str | None, as_json: bool) -> int:
 
     NAME is one of the list, or a TOML file of your own.
     """
+    from gputel.analysis.document import Document, Section, Table
     from gputel.analysis.logs import formats
     from gputel.analysis.logs.formats import samples
     from gputel.cli import show
@@ -31,12 +37,22 @@ def command(name: str | None, as_json: bool) -> int:
             {"schema": 1, "formats": [samples.describe(known, found[known.name]) for known in chosen]}
         )
     elif name:
-        faults = found[chosen[0].name]
-        show.facts({**samples.describe(chosen[0], []), "faults": len(faults) or "none"})
+        show.document(_one(samples.describe(chosen[0], found[chosen[0].name])))
     else:
-        show.table(("format", "what it is"), [(known.name, known.title) for known in chosen])
-        show.note("next: gputel formats NAME")
+        rows = [(known.name, known.title) for known in chosen]
+        table = Table("", ("format", "what it is"), rows)
+        show.document(Document("Log formats", [Section(items=[table])], next="gputel formats NAME"))
     for known, faults in found.items():
         for fault in faults:
             show.error(f"{known}: {fault}; correct the format or its samples")
     return 1 if any(found.values()) else 0
+
+
+def _one(described: dict[str, Any]) -> Document:
+    """A format with the roles of its lines, and how many faults its samples show."""
+    from gputel.analysis.document import Document, FactList, Section
+
+    roles = "\n".join(f"{name}: {role}" for name, role in described["lines"].items())
+    pairs = {**described, "lines": roles, "faults": len(described["faults"]) or "none"}
+    facts = FactList({name: str(value) for name, value in pairs.items()})
+    return Document(described["name"], [Section(items=[facts])])

@@ -30,6 +30,7 @@ def command(name: str | None, as_json: bool) -> None:
 
     A flag on the command line overrides all of them.
     """
+    from gputel.analysis.document import Document, Section, Table
     from gputel.cli import show
     from gputel.telemetry import settings
 
@@ -38,9 +39,11 @@ def command(name: str | None, as_json: bool) -> None:
         keys = ("command", "option", "value", "origin")
         show.as_json({"schema": 1, "settings": [dict(zip(keys, row, strict=True)) for row in rows]})
         return
-    show.table(("setting", "value", "origin"), [(f"[{row[0]}] {row[1]}", row[2], row[3]) for row in rows])
     file = settings.from_folder(Path.cwd())
-    show.note(f"the folder's file: {file.place if file.tables else 'none'}; yours: {settings.user_file()}")
+    note = f"the folder's file: {file.place if file.tables else 'none'}; yours: {settings.user_file()}"
+    cells = [(f"[{row[0]}] {row[1]}", row[2], row[3]) for row in rows]
+    table = Table("", ("setting", "value", "origin"), cells, note)
+    show.document(Document("Settings", [Section(items=[table])]))
 
 
 def _rows(name: str) -> Iterator[Row]:

@@ -114,15 +114,18 @@ def document(answer: Document, stream: TextIO | None = None) -> None:
 
     Leaves out panels, the text of sections that hold panels only, and folded tables.
     """
-    for words in (answer.caution, *(f"doubt: {doubt}" for doubt in answer.doubts), answer.about):
-        if words:
-            say(folded(words, stream=stream), stream)
+    heads = [answer.caution, *(f"doubt: {doubt}" for doubt in answer.doubts), answer.about]
+    for words in filter(None, heads):
+        say(folded(words, stream=stream), stream)
+    is_first = not any(heads)
     for section in answer.sections:
         for item in section.items:
-            _item(item, stream)
+            _item(item, stream, is_first=is_first)
+            is_first = False
         if section.text and not _only_panels(section):
-            say(f"\n{section.title}" if section.title else "", stream)
-            say(folded(section.text, stream=stream), stream)
+            _heading(section.title, stream, is_first=is_first)
+            say(section.text if section.code else folded(section.text, stream=stream), stream)
+            is_first = False
     if answer.next:
         note(f"next: {answer.next}")
 
@@ -153,15 +156,23 @@ def _only_panels(section: Section) -> bool:
     return bool(section.items) and not any(isinstance(item, (FactList, Table)) for item in section.items)
 
 
-def _item(item: Item, stream: TextIO | None) -> None:
+def _heading(title: str, stream: TextIO | None, *, is_first: bool) -> None:
+    """A blank line, unless nothing stands above it, and the title, if there is one."""
+    if not is_first:
+        say("", stream)
+    if title:
+        say(title, stream)
+
+
+def _item(item: Item, stream: TextIO | None, *, is_first: bool) -> None:
     from gputel.analysis.document import FactList, Table
 
     if isinstance(item, FactList):
         if item.title:
-            say(f"\n{item.title}", stream)
+            _heading(item.title, stream, is_first=is_first)
         facts(item.known(), stream=stream)
     elif isinstance(item, Table) and not item.folded:
-        say(f"\n{item.title}" if item.title else "", stream)
+        _heading(item.title, stream, is_first=is_first)
         filled = [
             i
             for i in range(len(item.columns))
@@ -250,20 +261,15 @@ def _draw(
         console.print(drawn, soft_wrap=not stream.isatty())
 
 
-def facts(pairs: Mapping[str, object], *, indent: int = 0, stream: TextIO | None = None) -> None:
-    """`name   value` lines; nested ones indented, unknown ones left out, long ones folded under their value."""
+def facts(pairs: Mapping[str, str], *, stream: TextIO | None = None) -> None:
+    """`name   value` lines, long values folded under themselves."""
     pairs = {visible_line(name): value for name, value in pairs.items()}
-    width = max((len(name) for name, value in pairs.items() if value is not None), default=0)
+    width = max(map(len, pairs), default=0)
     for name, value in pairs.items():
-        if isinstance(value, Mapping):
-            say(" " * indent + name, stream)
-            facts(value, indent=indent + 2, stream=stream)
-        elif value is not None:
-            hanging = indent + width + 2
-            first, *others = visible(str(value)).split("\n")
-            say(folded(f"{' ' * indent}{name:<{width}}  {first}", hanging, stream=stream), stream)
-            for line in others:
-                say(folded(" " * hanging + line, hanging, stream=stream), stream)
+        first, *others = visible(value).split("\n")
+        say(folded(f"{name:<{width}}  {first}", width + 2, stream=stream), stream)
+        for line in others:
+            say(folded(" " * (width + 2) + line, width + 2, stream=stream), stream)
 
 
 def write_any_character() -> None:

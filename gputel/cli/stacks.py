@@ -39,7 +39,8 @@ def command(run: str, rounds: int, every: float, as_json: bool) -> None:
 
     RUN is a run folder that is being recorded on this machine with --inside stacks, or `latest`.
     """
-    from gputel.analysis.incidents import incident, process_states, text, verdict
+    from gputel.analysis.documents.stacks import stacks_document
+    from gputel.analysis.incidents import incident, process_states, verdict
     from gputel.cli import show, sources
     from gputel.telemetry.inside import ask, unseen
 
@@ -65,8 +66,7 @@ def command(run: str, rounds: int, every: float, as_json: bool) -> None:
         show.note(unseen.sentence(line))
     if not found and not failures:
         show.note("no process of the run has imported torch, jax or tensorflow yet")
-    for line in text.overview(found, judged):
-        show.say(line)
+    show.document(stacks_document(run, found, judged))
 
 
 def _folders(run: Path) -> list[Path]:

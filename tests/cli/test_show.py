@@ -80,8 +80,23 @@ def test_column_of_a_run_without_values_stays_where_its_table_says_so(
     rows = [["loss", "2.5", None]]
     show.document(Document("a", (Section(items=(Table("", ("", "a", "b"), rows),)),)))
     show.document(Document("a", (Section(items=(Table("", ("", "a", "b"), rows, keep_empty=True),)),)))
-    _, first, *_, again, _, _ = capsys.readouterr().out.splitlines()
+    first, _, _, again, _, _ = capsys.readouterr().out.splitlines()
     assert (first.split(), again.split()) == (["a"], ["a", "b"])
+
+
+def test_blank_line_stands_between_parts_and_not_above_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = FactList({"run": "d16"}, "First"), FactList({"run": "d24"}, "Second")
+    show.document(Document("a", (Section(items=(one, two)),)))
+    assert capsys.readouterr().out == "First\nrun  d16\n\nSecond\nrun  d24\n"
+
+
+def test_code_is_neither_folded_nor_joined(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    code = "    " + "x = 1 " * 12 + "\n\ty"
+    show.document(Document("a", (Section("Code", text=code, code=True),)))
+    assert capsys.readouterr().out == f"Code\n{code}\n"
 
 
 def test_notes_stand_under_the_title_of_their_section(capsys: pytest.CaptureFixture[str]) -> None:

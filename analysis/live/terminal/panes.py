@@ -64,7 +64,7 @@ def progress(view: View, now: datetime, width: int) -> list[Text]:
     if view.epoch is not None:
         chips.append(line(("epoch ", "dim"), f"{view.epoch:g}"))
     if view.seconds_a_step is not None:
-        chips.append(line(text.duration(view.seconds_a_step), (" a step", "dim")))
+        chips.append(line(text.duration(view.seconds_a_step), ("/step", "dim")))
     if view.elapsed_s is not None:
         chips.append(line(("elapsed ", "dim"), text.duration(view.elapsed_s)))
     if view.eta_s is not None:

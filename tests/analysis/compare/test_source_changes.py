@@ -9,7 +9,11 @@ import pytest
 
 from gputel.analysis import compare
 from gputel.analysis.compare import source_changes
+from gputel.analysis.documents.compare import comparison_document
+from gputel.analysis.render.html import html
+from gputel.analysis.render.markdown import markdown
 from gputel.analysis.runs import RunData, read_run
+from gputel.cli import show
 from gputel.telemetry import run_folder
 
 LOG = "".join(f"step {n} | loss {9 - n}.5\n" for n in range(5))
@@ -51,6 +55,16 @@ def test_files_that_differ_are_among_the_settings(runs: dict[str, RunData]) -> N
     ]
     assert [value[:5] for name, _, value in rows if name == "code model.py"] == ["+2 -1", "+2 -1"]
     assert len({value for *_, value in rows}) == 4
+
+
+def test_terminal_alone_shows_code_that_differs(
+    runs: dict[str, RunData], capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = comparison_document(compare.compare(list(runs.values())))
+    show.document(document)
+    assert "\nCode that differs\n--- a: train.py\n" in capsys.readouterr().out
+    assert "seed = 1" not in html(document).decode()
+    assert "seed = 1" not in markdown(document)
 
 
 def test_pieces_are_those_that_one_run_alone_has(runs: dict[str, RunData]) -> None:

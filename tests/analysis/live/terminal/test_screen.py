@@ -21,7 +21,7 @@ def test_one_run_fills_eighty_columns_with_every_figure() -> None:
         "▲ 1 alarm",
         "SIMULATED: 2xH100",
         "step 250/1,000  ━━━━━━━━━━━━━━━━━━━━ 25.0 %",
-        "510 ms a step",
+        "510 ms/step",
         "elapsed 2 h 05 min",
         "ETA 5 h 20 min",
         "cost $10.42 of $100.00, $37.08 at the end",
