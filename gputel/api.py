@@ -75,24 +75,12 @@ def compare(
     `price` is dollars per GPU hour, `kwh` dollars per kWh, `smooth` a window in steps, `group` a setting that seeds
     share. `lower` and `higher` name metrics whose names do not say which direction is better.
     """
+    asked = dict(locals())
     from gputel.analysis import compare as comparing
 
+    asked.pop("runs")
     several = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
-    return Compared(
-        comparing.compare(
-            [_data(run) for run in several],
-            by=by,
-            metric=metric,
-            phase=phase,
-            price=price,
-            kwh=kwh,
-            smooth=smooth,
-            target=target,
-            group=group,
-            lower=lower,
-            higher=higher,
-        )
-    )
+    return Compared(comparing.compare([_data(run) for run in several], **asked))
 
 
 def plan(

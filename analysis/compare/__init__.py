@@ -158,11 +158,10 @@ def compare(
     lower: Collection[str] = (),
     higher: Collection[str] = (),
 ) -> Comparison:
-    """Compares runs; a path may be a folder of runs.
+    """Compares runs by what `gputel.compare` is asked; a path may be a folder of runs.
 
-    `price`: dollars per GPU hour; `kwh`: dollars per kWh; `smooth`: a window in steps; `group`: the setting that
-    seeds share; `lower` and `higher`: metrics whose names do not say which direction is better. Raises GputelError
-    if fewer than two runs have something in common, or if the better direction of a target is unknown.
+    Raises GputelError if fewer than two runs have something in common, or if the better direction of a target is
+    unknown.
     """
     asked = columns.directions(lower, higher)
     for name in target or {}:

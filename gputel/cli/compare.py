@@ -76,12 +76,9 @@ GROUPS: Groups = {
 @click.option("--group", metavar="SETTING", help="Average runs that share its value, such as seeds.")
 @click.option("--csv", is_flag=True, help="Write the tables as CSV.")
 @click.option("--markdown", is_flag=True, help="Write the tables as one Markdown file.")
-@options.options
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
-)
-@click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@options.pages
+@options.writing
+@options.json
 @progress_line.shown()
 def command(
     runs: tuple[str, ...], where: str | None, out: Path, force: bool, as_json: bool, **asked: Any

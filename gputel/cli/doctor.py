@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gputel.cli import options
 from gputel.cli.help import Command
 
 EXAMPLES = (
@@ -21,7 +22,7 @@ EXAMPLES = (
     "--out", default="runs", metavar="DIR", help="Where recordings will be written.", show_default=True
 )
 @click.option("--sync", "address", metavar="ADDRESS", help="Examine object storage too: it is written to.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@options.json
 @click.pass_context
 def command(ctx: click.Context, simulate: str | None, out: str, address: str | None, as_json: bool) -> None:
     """Check what keeps this machine from recording well, and how to fix it."""

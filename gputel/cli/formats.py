@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gputel.cli import options
 from gputel.cli.help import Command
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ EXAMPLES = (
 
 @click.command("formats", cls=Command, examples=EXAMPLES)
 @click.argument("name", required=False, metavar="[NAME|FILE]")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@options.json
 def command(name: str | None, as_json: bool) -> int:
     """List the log formats that are known, or show one and check that it reads its own samples.
 

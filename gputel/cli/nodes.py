@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gputel.cli import options
 from gputel.cli.help import Command
 
 EXAMPLES = (
@@ -14,7 +15,7 @@ EXAMPLES = (
 
 @click.command("nodes", cls=Command, examples=EXAMPLES)
 @click.argument("run", default="latest")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@options.json
 def command(run: str, as_json: bool) -> None:
     """List the nodes of a run: GPUs, segments, who comes last in its steps, and how far their clocks are apart.
 

@@ -33,7 +33,7 @@ LOOK = f"{__name__}.look"  # where a command's context holds what was asked of i
 INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72, "": 1.0}
 
 
-def options(command: Command) -> Command:
+def pages(command: Command) -> Command:
     """`--html --png --svg --pdf`, in this order in the help, and how pictures look."""
     for name, kind, metavar, about in reversed(PICTURE_OPTIONS):
         command = click.option(
@@ -82,6 +82,20 @@ PAGES = (
 )
 """The rows of `options` in a command's help."""
 OUT = ("out force", "Where to write; overwrite what others wrote.")
+
+
+def writing(command: Command) -> Command:
+    """`--out --force`, of commands that write files."""
+    path = click.Path(path_type=Path)
+    command = click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")(
+        command
+    )
+    return click.option("--out", type=path, default=Path(), metavar="PATH", help="Where to write.")(command)
+
+
+def json(command: Command) -> Command:
+    """`--json`, of commands whose answer is the same with it."""
+    return click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")(command)
 
 
 def wanted_outputs(flags: Mapping[str, Any]) -> list[str]:

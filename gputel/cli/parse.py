@@ -54,11 +54,8 @@ GROUPS: Groups = {
 )
 @click.option("--csv", is_flag=True, help="Write tables as CSV; the columns of old scripts stand first.")
 @click.option("--parquet", is_flag=True, help="Write tables as Parquet.")
-@options.options
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
-)
-@click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
+@options.pages
+@options.writing
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @click.option("--rows", is_flag=True, help="Print every row as a line of JSON.")
 @click.option(

@@ -136,15 +136,7 @@ GROUPS: Groups = {
 @option("--check", metavar="RUN", help="Compare a run with its plan, made afterwards.")
 @flag("--csv", help="Write the rows as CSV.")
 @flag("--html", help="Write one offline page.")
-@option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path(),
-    show_default=False,
-    metavar="PATH",
-    help="Where to write.",
-)
-@flag("--force", help="Overwrite files that gputel did not write.")
+@options.writing
 @flag("--json", "as_json", help="Print the plan as JSON.")
 def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: Any) -> None:
     """Estimate what a run will take before it starts: memory, time, money, energy.

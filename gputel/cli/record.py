@@ -127,7 +127,7 @@ GROUPS: Groups = {
     help="CPU limit: share of a core per GPU.  [default: 5%]",
 )
 @guard.guard_options
-@options.options
+@options.pages
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:

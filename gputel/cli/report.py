@@ -36,12 +36,9 @@ GROUPS: Groups = {
 @click.option("--offset", callback=options.with_sign, metavar="TIME", help="Added to the clock of --gpu.")
 @click.option("--keep-idle", is_flag=True, help="Count idle time before and after the run too.")
 @options.price
-@options.options
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
-)
-@click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@options.pages
+@options.writing
+@options.json
 @progress_line.shown()
 def command(
     words: tuple[str, ...],

@@ -71,10 +71,7 @@ def _words(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 @click.option("--csv", is_flag=True, help="Write the rows as CSV.")
 @click.option("--parquet", is_flag=True, help="Write the rows as Parquet.")
 @click.option("--html", is_flag=True, help="Write one offline page.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
-)
-@click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
+@options.writing
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
 @progress_line.shown()
 def command(paths: tuple[str, ...], out: Path, force: bool, as_json: bool, **asked: Any) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gputel.cli import options
 from gputel.cli.help import COMMANDS, Command
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ EXAMPLES = (
 
 @click.command("settings", cls=Command, examples=EXAMPLES)
 @click.argument("name", required=False, metavar="[COMMAND]", type=click.Choice(COMMANDS))
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@options.json
 def command(name: str | None, as_json: bool) -> None:
     """Print every setting of every command, or of one: its value, and the variable or file that sets it.
 

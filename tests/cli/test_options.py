@@ -45,7 +45,7 @@ def test_look_of_pictures_is_the_style_with_what_was_asked_besides(
     looks: list[PictureLook] = []
 
     @click.command()
-    @options.options
+    @options.pages
     def draw(**_: object) -> None:
         looks.append(options.picture_look())
 
