@@ -111,17 +111,22 @@ def _refusal(root: Path) -> str:
 def _make(root: Path) -> Path:
     above = root / f"gputel-{os.getuid()}"
     while True:
-        above.mkdir(mode=0o700, exist_ok=True)
-        status = above.lstat()
-        if above.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise PermissionError(1, "is another user's, or open to others", str(above))
         # Another recorder that ends now removes the folder above when it is empty.
         with contextlib.suppress(FileNotFoundError):
-            _sweep(above)
-            folder = above / f"{os.getpid()}-{os.urandom(6).hex()}"
-            folder.mkdir(mode=0o700)
-            (folder / CLOCK).write_text(str(wall_at_boot()))
-            return folder
+            return _make_within(above)
+
+
+def _make_within(above: Path) -> Path:
+    with contextlib.suppress(FileExistsError):
+        above.mkdir(mode=0o700)
+    status = above.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise PermissionError(1, "is another user's, or open to others", str(above))
+    _sweep(above)
+    folder = above / f"{os.getpid()}-{os.urandom(6).hex()}"
+    folder.mkdir(mode=0o700)
+    (folder / CLOCK).write_text(str(wall_at_boot()))
+    return folder
 
 
 def _sweep(above: Path) -> None:
