@@ -38,6 +38,9 @@ PASSWORD_OPTIONS: Mapping[str, str] = {
 """Programs that take a password in a short option, which means something else in most others."""
 LOGIN_OPTIONS = dict.fromkeys("docker podman nerdctl buildah skopeo helm oras az oc".split(), "-p")
 """The same, but only after the word `login`: `docker run -p 8080:80` is a port."""
+ARCHIVERS = ("7z", "7za", "7zr", "7zz", "rar", "unrar")
+ARCHIVE_PASSWORD = re.compile(r"(-h?p)(?!-).+")
+"""Their password stands in the same word as its option; `7z x data.7z -p` asks for it."""
 ACCOUNT_PROGRAMS = ("curl", "smbclient")
 USER_OPTION = re.compile(r"-[A-Za-z]*[uU]|--(?:proxy-)?user")
 USER_BEGINS = ("-u", "-U", "--user=", "--proxy-user=")
@@ -74,18 +77,21 @@ def mask_argv(argv: Sequence[str]) -> list[str]:
     """The arguments with their secrets masked: `--api-key X`, `--api-key=X`, `TOKEN=X`, `mysql -pX`, bare keys."""
     masked: list[str] = []
     password = login = before = ""
-    has_account = False
+    has_account = is_archiver = False
     words = ["", ""]
     for argument in argv:
         program = PurePath(argument).name
         password = PASSWORD_OPTIONS.get(program, login if argument == "login" else password)
         login, has_account = LOGIN_OPTIONS.get(program, login), has_account or program in ACCOUNT_PROGRAMS
+        is_archiver = is_archiver or program in ARCHIVERS
         attached = _attached(password, argument)
         if (_is_option(before) and _is_value(before, argument)) or _is_set_by(words, argument):
             masked.append(MASK)
         elif password and (attached or (before == password and not argument.startswith("--"))):
             masked.append(attached + MASK)
             password = ""
+        elif is_archiver and (option := ARCHIVE_PASSWORD.fullmatch(argument)):
+            masked.append(option[1] + MASK)
         elif has_account and (USER_OPTION.fullmatch(before) or _has_user(argument)):
             masked.append(ACCOUNT.sub(rf"\1{MASK}", argument))
         elif before in HEADER_OPTIONS:
@@ -226,7 +232,9 @@ def _passwords() -> str:
     for program, option in PASSWORD_OPTIONS.items():
         plain[option].append(program)
     commands = [rf"(?:{'|'.join(programs)})\s{inside}{option}" for option, programs in plain.items()]
-    return "|".join([*commands, rf"(?:{'|'.join(LOGIN_OPTIONS)})\s(?:registry\s)?login\s{inside}-p"])
+    logins = rf"(?:{'|'.join(LOGIN_OPTIONS)})\s(?:registry\s)?login\s{inside}-p"
+    archives = rf"(?:{'|'.join(ARCHIVERS)})\s{inside}-h?p(?=\S)"
+    return "|".join([*commands, logins, archives])
 
 
 RULES = (
