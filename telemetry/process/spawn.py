@@ -31,8 +31,8 @@ from gputel.telemetry.process.signals import Signals
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 MOST_DESCRIPTORS = 1 << 20
 SHELL = "/bin/sh"
-FIRST_BYTES = 128
-"""Of a file without `#!`, among which a NUL shows that it is no script."""
+FIRST_BYTES, ELF = 128, b"\x7fELF"
+"""Of a file without `#!`: a NUL among them shows that it is no script, as does the begin of a Linux program."""
 KEEPERS = 5
 """How many keepers may die one after the other before any of them has started the command."""
 
@@ -109,7 +109,8 @@ def _execute(argv: Sequence[str], env: Mapping[str, str]) -> None:
 
 def _is_text(path: str) -> bool:
     with open(path, "rb") as file:  # noqa: PTH123
-        return b"\0" not in file.read(FIRST_BYTES)
+        first = file.read(FIRST_BYTES)
+    return not first.startswith(ELF) and b"\0" not in first
 
 
 def keep_only(keep: set[int]) -> None:

@@ -157,7 +157,12 @@ def test_command_that_cannot_be_run_is_126_and_leaves_no_folder() -> None:
     answer = record("--out", "run", "--", "./text")
     assert answer.returncode == 126
     assert "./text: cannot be run: Permission denied; make it executable with `chmod +x`" in answer.stderr
-    Path("text").write_bytes(b"\0\1\2")
+    assert not Path("run").exists()
+
+
+@pytest.mark.parametrize("content", [b"\0\1\2", b"\x7fELF" + b"garbage" * 99], ids=["NUL", "damaged program"])
+def test_file_that_is_no_program_is_126_and_leaves_no_folder(content: bytes) -> None:
+    Path("text").write_bytes(content)
     Path("text").chmod(0o755)
     answer = record("--out", "here/and/there", "--", "./text")
     assert answer.returncode == 126
