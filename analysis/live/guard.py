@@ -1,9 +1,9 @@
 """The guard: a process beside a recording that judges the run and stops the command when its instructions say so.
 
 It reads the run folder from outside, once a second and at the lowest priority, so that a failure here harms
-neither recorder nor command. It lives until both have ended, and then runs the `--then` command. To stop a command
-it sends TERM once, through the recorder if that still runs, and KILL to the command and all its descendants after a
-grace period.
+neither recorder nor command. The time limit alone does not wait for its turn on busy cores. The guard lives until
+both have ended, and then runs the `--then` command. To stop a command it sends TERM once, through the recorder if
+that still runs, and KILL to the command and all its descendants after a grace period.
 """
 
 from __future__ import annotations
@@ -58,10 +58,19 @@ class Guard:
         self._alarm_log = AlarmLog(Path(instructions.segment))
         self._run_alarms: RunAlarms | None = None
 
+    def stop_at_limit(self) -> None:
+        """Stops the command when its time is over, from a thread of its own that keeps the caller's priority."""
+        limit_s = self._instructions.stop_after_s
+        if limit_s is not None:
+            why = f"time limit of {limit_text(limit_s)} reached"
+            left_s = max(self._began + limit_s - time.monotonic(), 0)
+            timer = threading.Timer(left_s, self._stop, ("time", why))
+            timer.daemon = True
+            timer.start()
+
     def run(self) -> None:
         """Judges the run until command and recorder have ended, up to the last line printed."""
         with contextlib.closing(self._follower()) as follower, self._serving():
-            self._wake_at_limit(follower)
             for updates in follower.updates(self._is_over):
                 self._take(follower, updates)
             while updates := follower.read():
@@ -72,14 +81,6 @@ class Guard:
         """Reads once a second; GPUs and machine are read in full only for Prometheus."""
         serves = self._instructions.prometheus is not None
         return Follower([self._instructions.run], every_s=EVERY_S, viewed=serves)
-
-    def _wake_at_limit(self, follower: Follower) -> None:
-        """Wakes the follower when the time limit is reached; it may sleep for a second."""
-        if self._instructions.stop_after_s is not None:
-            left_s = self._began + self._instructions.stop_after_s - time.monotonic()
-            timer = threading.Timer(max(left_s, 0), follower.wake)
-            timer.daemon = True
-            timer.start()
 
     def _take(self, follower: Follower, updates: Sequence[Update]) -> None:
         for followed in follower.runs:
@@ -106,7 +107,7 @@ class Guard:
         return has_ended(self._command) and has_ended(self._recorder)
 
     def _look(self, run_alarms: RunAlarms, view: View) -> None:
-        """Checks rules, time limit and budget, and kills a command whose grace period is over."""
+        """Checks rules and budget, and kills a command whose grace period is over."""
         self._act_on(run_alarms.look(view))
         active = [alarm.rule for alarm in run_alarms.active]
         if self._exporter is not None:
@@ -116,13 +117,11 @@ class Guard:
 
             state = TrainingState(prometheus.training_figures(view), active)
             training_state.write(Path(self._instructions.segment), state)
-        limits, now = self._instructions, time.monotonic()
-        if limits.stop_after_s is not None and now - self._began >= limits.stop_after_s:
-            self._stop("time", f"time limit of {limit_text(limits.stop_after_s)} reached")
+        limits = self._instructions
         if view.cost and limits.budget is not None and view.cost.spent >= limits.budget:
             spent, budget = text.money(view.cost.spent), text.money(limits.budget)
             self._stop("budget", f"{spent} spent of a budget of {budget}")
-        if self._stopper is not None and self._stopper.look(now):
+        if self._stopper is not None and self._stopper.look(time.monotonic()):
             self._write("stop", f"killed: still running {limits.grace_s:g} s after the stop signal")
 
     def _act_on(self, alarms: Sequence[Alarm]) -> None:
@@ -189,10 +188,12 @@ def say(words: str) -> None:
 
 def main(instructions: str) -> None:
     """Runs the guard; `instructions` is the JSON that `Instructions.as_argv` made."""
-    with contextlib.suppress(OSError):
-        os.nice(19)
     try:
-        Guard(Instructions(**json.loads(instructions))).run()
+        guard = Guard(Instructions(**json.loads(instructions)))
+        guard.stop_at_limit()
+        with contextlib.suppress(OSError):
+            os.nice(19)  # of this thread alone
+        guard.run()
     except GputelError as error:
         say(f"error: {error}")
 
@@ -204,6 +205,7 @@ class Stopper:
         self._number, self._grace_s = command, grace_s
         self._command, self._recorder = open_process(command), open_process(recorder)
         self._asked_s: float | None = None
+        self._asking = threading.Lock()
         self._killed = False
 
     @property
@@ -212,9 +214,10 @@ class Stopper:
 
     def ask(self, now_s: float) -> bool:
         """Sends TERM; returns False if it was sent before or the command has ended."""
-        if self.asked or has_ended(self._command):
-            return False
-        self._asked_s = now_s
+        with self._asking:
+            if self.asked or has_ended(self._command):
+                return False
+            self._asked_s = now_s
         _send(self._command if has_ended(self._recorder) else self._recorder, signal.SIGTERM)
         return True
 
