@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -32,16 +32,15 @@ CLOCKS = ("dt_ms", "tok_per_sec", "total_time_min", "time")  # never the same in
 
 def find(logs: Sequence[Log]) -> dict[int, int]:
     """The index of each copy, with that of the log that is kept: a recording, else the one with most records."""
-    first = {at: one for at, log in enumerate(logs) if (one := _first(log))}
-    by_step: dict[float, list[tuple[float, int]]] = {}
-    for step in {step for step, _ in first.values()}:
-        losses = ((_loss_at(logs[at], step), at) for at in first)
-        by_step[step] = sorted((loss, at) for loss, at in losses if loss is not None)
+    curves = {at: _curve(log) for at, log in enumerate(logs)}
+    first = {at: one for at, curve in curves.items() if (one := curve.first())}
+    by_step = _by_step({at: curves[at] for at in first}, {step for step, _ in first.values()})
+    worth = {at: _worth(logs[at]) for at in first}
     copies: dict[int, int] = {}
     beside = Counter(Path(logs[at].source).parent for at in first)
-    for at in sorted(first, key=lambda at: _worth(logs[at])):
+    for at in sorted(first, key=worth.__getitem__):
         for other in _near(by_step[first[at][0]], first[at][1]):
-            is_kept = other not in copies and _worth(logs[other]) >= _worth(logs[at])
+            is_kept = other not in copies and worth[other] >= worth[at]
             crowded = beside[Path(logs[at].source).parent] > MOST_FILES
             if other != at and is_kept and _is_copy(logs[at], logs[other], crowded=crowded):
                 copies[at] = other
@@ -59,17 +58,43 @@ def _worth(log: Log) -> tuple[bool, int, int, str]:
     return Path(log.source).is_dir(), log.records.height, len(log.records.columns), log.source
 
 
-def _first(log: Log) -> tuple[float, float] | None:
-    """The first step that has a finite loss, and that loss; None for a log of few steps."""
-    if log.records.height < FEWEST or "loss" not in log.records.columns:
-        return None
-    rows = log.records.filter(pl.col("step").is_not_null() & pl.col("loss").is_finite())
-    return (float(rows["step"][0]), float(rows["loss"][0])) if rows.height >= FEWEST else None
+class _Curve(NamedTuple):
+    """The steps of a log's records that have a loss, and that loss."""
+
+    steps: npt.NDArray[np.int64]
+    losses: npt.NDArray[np.float64]
+
+    def first(self) -> tuple[int, float] | None:
+        """The first step that has a finite loss, and that loss; None for a log of few steps."""
+        finite = np.flatnonzero(np.isfinite(self.losses))
+        if len(finite) < FEWEST:
+            return None
+        return int(self.steps[finite[0]]), float(self.losses[finite[0]])
+
+    def at(self, wanted: npt.NDArray[np.int64]) -> Iterator[tuple[int, float]]:
+        """The loss that is printed first at each of the wanted steps, which are sorted."""
+        found = np.flatnonzero(wanted.take(np.searchsorted(wanted, self.steps), mode="clip") == self.steps)
+        for step, row in zip(*np.unique(self.steps[found], return_index=True), strict=True):
+            loss = float(self.losses[found[row]])
+            if np.isfinite(loss):
+                yield int(step), loss
 
 
-def _loss_at(log: Log, step: float) -> float | None:
-    losses = log.records.filter(pl.col("step") == step)["loss"].drop_nulls()
-    return float(losses[0]) if len(losses) and np.isfinite(losses[0]) else None
+def _curve(log: Log) -> _Curve:
+    if "loss" not in log.records.columns:
+        return _Curve(np.empty(0, dtype=np.int64), np.empty(0))
+    rows = log.records.select("step", "loss").drop_nulls()
+    return _Curve(rows["step"].to_numpy(), rows["loss"].to_numpy())
+
+
+def _by_step(curves: dict[int, _Curve], steps: set[int]) -> dict[int, list[tuple[float, int]]]:
+    """For each of the steps the loss of every curve that has it, in ascending order, with the curve's index."""
+    found: dict[int, list[tuple[float, int]]] = {step: [] for step in steps}
+    wanted = np.array(sorted(steps), dtype=np.int64)
+    for at, curve in curves.items():
+        for step, loss in curve.at(wanted):
+            found[step].append((loss, at))
+    return {step: sorted(losses) for step, losses in found.items()}
 
 
 def _near(losses: list[tuple[float, int]], loss: float) -> Iterator[int]:

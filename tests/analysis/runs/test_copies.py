@@ -44,6 +44,12 @@ def test_log_of_every_fifth_step_repeats_the_metrics_beside_it(folder: Path) -> 
     assert repeated(folder) == [("log.txt", "metrics.jsonl")]
 
 
+def test_log_that_begins_later_repeats_the_metrics_beside_it(folder: Path) -> None:
+    late = "".join(printed(TIMES).splitlines(keepends=True)[13:])
+    (folder / "log.txt").write_text(late)
+    assert repeated(folder) == [("log.txt", "metrics.jsonl")]
+
+
 def test_python_reads_one_run_once(folder: Path) -> None:
     assert [log.name for log in paths.parse_all(folder)] == ["metrics"]
 
