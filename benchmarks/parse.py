@@ -169,7 +169,7 @@ def agree(folder: Path) -> str:
 def start_up(log: Path, home: Path) -> str:
     """A whole process that parses 10 MB, beside one that imports the libraries and reads the file."""
     least = f"import click, numpy, polars; open({str(log)!r}, 'rb').read()"
-    whole = f"import click; from gputel.analysis import run_logs; run_logs.parse({str(log)!r}).records"
+    whole = f"import click; from gputel.analysis.runs import paths; paths.parse({str(log)!r}).records"
     taken: dict[str, list[float]] = {least: [], whole: []}
     for turn in range(12):
         for code in (least, whole):

@@ -81,13 +81,13 @@ def read_files(
 def read_file(path: Path, formats: tuple[Format, ...] | None = None, limits: Limits = DEFAULT) -> Log:
     """Reads a log file or a FIFO; raises GputelError if it cannot be opened."""
     try:
+        latest, live = _written(path, path.stat())  # before this process has it open, too
         with (
             _opened(path, limits) as raw,
             progress.stage(
                 f"reading {path.name}", os.fstat(raw.fileno()).st_size, progress.BYTES
             ) as raw.advance,
         ):
-            latest, live = _written(path, os.fstat(raw.fileno()))
             return stream(raw, name_of(path), str(path), formats, latest, live=live, limits=limits)
     except OSError as error:
         raise GputelError(

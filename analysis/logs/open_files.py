@@ -49,15 +49,19 @@ def _snapshot(_moment: int) -> tuple[float, dict[str, list[Path]]]:
 
 
 def _all_open() -> dict[str, list[Path]]:
-    """All files that are open now, each with its handles."""
+    """All files that are open now, each with its handles.
+
+    There are thousands of handles: each is a plain string, which takes half the time of a `Path`, until it is kept.
+    """
     found: dict[str, list[Path]] = {}
-    for process in Path("/proc").glob("[0-9]*"):
+    for process in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+        folder = f"/proc/{process}/fd/"
         with suppress(OSError):
-            for handle in (process / "fd").iterdir():
+            for number in os.listdir(folder):  # noqa: PTH208
                 with suppress(OSError):  # closed since it was listed
-                    place = str(handle.readlink())
+                    place = os.readlink(folder + number)  # noqa: PTH115
                     if _is_file(place):
-                        found.setdefault(place, []).append(handle)
+                        found.setdefault(place, []).append(Path(folder + number))
     return found
 
 
