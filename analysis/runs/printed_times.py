@@ -78,9 +78,14 @@ def _usual_of_most(records: pl.DataFrame, alone: pl.Series) -> pl.Series:
     Nor do those that are not `alone`, where enough are.
     """
     dt = pl.col("dt_ms")
-    steady = pl.when(~_longer(dt, usual_near(dt), alone) & (pl.int_range(pl.len()).over(PLACE) > 0)).then(dt)
-    steps = usual_near(pl.when(alone).then(steady), ENOUGH)
-    return records.select(pl.coalesce(steps, usual_near(steady), usual_near(dt))).to_series()
+    near = records.select(usual_near(dt)).to_series()  # dear: none is made twice
+    is_long, is_later = _longer(dt, pl.lit(near), alone), pl.int_range(pl.len()).over(PLACE) > 0
+    rows = records.select(alone=alone, steady=pl.when(~is_long & is_later).then(dt))
+    steady = pl.col("steady")
+    steps = rows.select(usual_near(pl.when("alone").then(steady), ENOUGH)).to_series()
+    if not steps.null_count():
+        return steps
+    return rows.select(pl.coalesce(steps, usual_near(steady), near)).to_series()
 
 
 def contains_others(records: pl.DataFrame, log: LogLines) -> pl.Series:
@@ -91,11 +96,14 @@ def contains_others(records: pl.DataFrame, log: LogLines) -> pl.Series:
     """
     if "dt_ms" not in records.columns or "line" not in records.columns or records.is_empty():
         return pl.repeat(False, records.height, eager=True)
+    marked = pl.repeat(False, records.height, eager=True)
+    pauses = [np.unique(others) for others in _pauses(log) if len(others)]
+    if not pauses:
+        return marked
     usual = usual_dt(records, log)
     is_long = (long_dt(records, log, usual) | usual.is_null()).fill_null(False)
-    marked = pl.repeat(False, records.height, eager=True)
-    for others in _pauses(log):
-        behind = _behind(records["line"].to_numpy(), np.unique(others))
+    for others in pauses:
+        behind = _behind(records["line"].to_numpy(), others)
         if 2 * (is_long & behind).sum() > behind.sum():
             marked = marked | (is_long & behind)
     return marked
