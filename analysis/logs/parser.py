@@ -176,7 +176,7 @@ class Parser:
         self._recording = bool(starts)
         self._preamble = (self._preamble + data[: min(starts, default=None)])[:PREAMBLE]
         if self._recording and SETTING.search(self._preamble):
-            from gputel.analysis.logs.infer import printed_settings
+            from gputel.analysis.logs import printed_settings
 
             printed = printed_settings.read(self._preamble, formats.interpreted())
             again = {name for name in printed if name.removesuffix("_") in self.config}

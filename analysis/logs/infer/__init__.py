@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from gputel.analysis.logs import formats
-from gputel.analysis.logs.infer import blocks, loops, other_domains, shapes
+from gputel.analysis.logs.infer import blocks, loops, other_domains
 from gputel.analysis.logs.infer.candidates import Candidate, make_candidate
 from gputel.analysis.logs.infer.dialects import LOSS, OPPOSED, PARTS, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
@@ -29,6 +29,7 @@ from gputel.analysis.logs.infer.roles import (
     without_settings,
 )
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
+from gputel.analysis.logs.line_prefixes import strip_prefixes
 
 MOST_LINES = 40_000
 MOST_SHAPES = 1_000
@@ -78,7 +79,7 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
     records.
     """
     lines = data.split(b"\n", MOST_LINES)[:MOST_LINES]
-    bare = shapes.strip_prefixes(lines)
+    bare = strip_prefixes(lines)
     every = [c for shape in _frequent(line_shapes(lines, bare)) if (c := make_candidate(shape, bare))]
     candidates = loops.without_evaluations(every, bare)
     candidates = other_domains.without_others(without_settings(candidates, bare), bare)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputel.analysis.logs.infer.printed_settings import is_hyperparameter
 from gputel.analysis.logs.patterns import lazy_regex
+from gputel.analysis.logs.printed_settings import is_hyperparameter
 
 _OTHER = rb"(?:'[^']*'|\"[^\"]*\"|True|False|None|\[[^\]]*\]|\([^)]*\)|[\w.<>/+-]+(?:\([^)]*\))?)"
 # Namespace(lr=0.001, name='gpt'), TrainConfig(...): at least four names in one pair of brackets

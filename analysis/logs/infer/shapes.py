@@ -1,98 +1,20 @@
 """Lines of an unknown log -> the few shapes that they come in: literals with values between them.
 
 Every number, clock and placeholder of a line is masked; lines whose other parts are equal have one shape. A shape
-keeps the values of some of its lines, since only values tell a counter from a measurement.
-
-`strip_prefixes` first takes off what stands before the records: timestamps, ranks, levels, names of hosts and of
-source files. Most prefixes are known by their look. An unknown one stands on nearly every line and has few texts,
-where a record's own counter has many.
+keeps the values of some of its lines, since only values tell a counter from a measurement. The lines come without
+their prefixes (`line_prefixes`).
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from gputel.analysis.logs import values
 from gputel.analysis.logs.infer.languages import english
-
-_CLOCK = rb"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[AP]M\b|[+-]\d\d:?\d\d))?"
-_DAY = rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d-\d\d-\d\d|\d\d/\d\d/\d{2,4}|\d\d[-/]\d\d|\d\d [A-Z][a-z]{2} \d{4})"
-STAMP = (
-    rb"(?:%b(?:[T _,:]{1,2}%b|[T_]\d\d-\d\d-\d\d)|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d\d? (?:\d{4} )?%b(?: \d{4})?)"
-    % (
-        _DAY,
-        _CLOCK,
-        _CLOCK,
-    )
-)
-_PREFIX = re.compile(
-    rb"^(?:[\[(<|]*\s*(?:%b(?: [\w./-]+(?=\]))?|%b(?=[\s\]>)|,])"
-    rb"|[IWEFDC]\d{4,8} +%b +\d+|1[5-9]\d{8}(?:\.\d+)?(?=[\]: ])"
-    rb"|(?i:(?:local_|global_)?rank[ :=]?\s*\d+)|default\d+|(?:\w+ )?(?:pid=\d+)(?:, ip=[\d.]+)?"
-    rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=[: ])|(?:[:|][\w.]+)+(?=\]))?"
-    rb"|(?:\w+ (?=\S+:\d+\]))?[\w./-]+\.(?:py|cc|cpp|cu|rs|jl)(?::\d+| \d+(?=\))|,? +line:? \d+(?: +\d+(?=\]))?)?"
-    rb"|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|[\w.-]+:\d+(?=\t)"
-    rb"|[\w.]+:[\w<>]+:\d+(?= - )|(?:\d+:|[A-Za-z_]\w*) (?=(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b)"
-    rb"|(?:root|__main__|[A-Za-z_]\w*(?:\.\w+)+)(?= - )"
-    rb")[\])>|]*[\s:,>-]*)+" % (STAMP, _CLOCK, _CLOCK)
-)
-# A bar that measures nothing, before a line that says its own place or its time
-_DRAWN = re.compile(
-    rb"\s*(?:[A-Za-z ]+:\s*)?(?:\d+%%)?\|[^|]*\| *\d+/[\d?]+ \[[^\]=]*\]\s*"
-    rb"(?=\W?%b|.*(?i:epoch|step|iter)\w*\W{0,3}\d)" % STAMP
-)
-_OWN = re.compile(rb"(?:\[[^\]\n]*[A-Za-z][^\]\n]*\]:?|[\w.-]+:|[\w.-]+ *\|)(?= )")
-_PLACE = re.compile(rb"(?i)ep|step|iter|batch|it\b")
-_COMMON = 0.7  # of the lines
-_FEW = 8
-
-
-def strip_prefixes(lines: Sequence[bytes]) -> list[bytes]:
-    """Every line without what stands before its record."""
-    bare = [_strip_known(line) for line in lines]
-    margin = _own_margin(bare)
-    if margin is None:
-        return bare
-    rests = [margin.sub(b"", line, count=1) for line in bare]
-    return [_strip_known(rest) if rest != line else line for rest, line in zip(rests, bare, strict=True)]
-
-
-def _strip_known(line: bytes) -> bytes:
-    drawn = _DRAWN.match(line) if b"|" in line else None
-    line = line[drawn.end() :] if drawn else line
-    prefix = _PREFIX.match(line)
-    rest = line[prefix.end() :] if prefix else line.lstrip()
-    return _undivided(line, rest) if rest[:2] == b"| " else rest
-
-
-def _undivided(line: bytes, rest: bytes) -> bytes:
-    """The rest of `10:40:45 | INFO | step 3` without the bar before it; a row of a box ends with one, too."""
-    divided = line.find(b"|") < len(line) - len(rest) and line.rstrip()[-1:] != b"|"
-    return rest[2:].lstrip() if divided else rest
-
-
-def _may_be(head: bytes) -> bool:
-    """Whether it may name a rank or a host: it has a number, and no word such as `step`."""
-    return re.search(rb"\d", head) is not None and not _PLACE.search(head)
-
-
-def _own_margin(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
-    """A regex for a prefix that most lines have, such as `node-12: ` or `3: `, with any digits."""
-    heads = [match.group() for line in lines if (match := _OWN.match(line)) and _may_be(match.group())]
-    kinds = Counter(re.sub(rb"\d+", b"0", head) for head in heads)
-    if not kinds:
-        return None
-    (kind, count), *_ = kinds.most_common(1)
-    texts = {head for head in heads if re.sub(rb"\d+", b"0", head) == kind}
-    counts = count > 2 and len(texts) == count  # it differs on every line: a counter of the record
-    if count < _COMMON * sum(map(bool, lines)) or len(texts) > _FEW or counts:
-        return None
-    return re.compile(b"^" + re.escape(kind).replace(b"0", rb"\d+") + b" *")
-
+from gputel.analysis.logs.line_prefixes import STAMP
 
 KEPT_ROWS = 400
 MOST_SHAPES = 20_000

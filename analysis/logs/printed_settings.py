@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from gputel.analysis.logs.infer.shapes import strip_prefixes
+from gputel.analysis.logs.line_prefixes import strip_prefixes
 from gputel.analysis.logs.patterns import lazy_regex
 from gputel.analysis.text import NUMERIC
 from gputel.telemetry.secrets import mask_value

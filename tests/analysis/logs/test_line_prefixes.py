@@ -1,0 +1,39 @@
+"""What stands before a record is taken off: timestamps, ranks, levels, hosts, bars."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputel.analysis.logs.line_prefixes import strip_prefixes
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        b"2024-03-01 10:00:07,123 INFO train.py:31 - ",
+        b"[rank0]: ",
+        b"I0301 10:00:07.123456 1234 solver.cpp:239] ",
+        b"(pid=123, ip=10.0.0.1) ",
+        b"[2024-03-01 10:00:07] [INFO] ",
+    ],
+)
+def test_prefixes_of_loggers_are_taken_off(prefix: bytes) -> None:
+    assert strip_prefixes([prefix + b"step 3 loss 2.5"]) == [b"step 3 loss 2.5"]
+
+
+def test_host_on_most_lines_is_a_prefix_and_a_counter_is_none() -> None:
+    hosts = [b"node-%d: loss %d.5" % (i % 2, i) for i in range(12)]
+    counters = [b"%d: loss %d.5" % (i, i) for i in range(12)]
+    assert strip_prefixes(hosts)[3] == b"loss 3.5"
+    assert strip_prefixes(counters) == counters
+
+
+def test_bar_before_a_line_that_says_its_place_is_a_prefix() -> None:
+    bar = "Validation: |          | 0/? [00:00<?, ?it/s]"
+    lines = [
+        f"{bar}Epoch 3: loss 4.5",
+        f"{bar[:-1]}, loss=4.5]",
+        "Epoch 3: 45%|####  | 45/100 [00:01<00:02, 9it/s] loss 4.5",
+    ]
+    bare = strip_prefixes([line.encode() for line in lines])
+    assert bare == [b"Epoch 3: loss 4.5", *(line.encode() for line in lines[1:])]
