@@ -19,15 +19,13 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from gputel.trainer.checkpoint import Store, export, manifest, restore, resumed_from, same_run, write_manifest
-from gputel.trainer.data import Corpus, open_corpus
+from gputel.trainer.data import Corpus, Mixture, Source, open_corpus
 from gputel.trainer.evaluate import MultipleChoice, Validation, questions, right, sampled, validation_for
-from gputel.trainer.guards import check_corpus
 from gputel.trainer.kernels import choose_attention, require_fp8
 from gputel.trainer.model import Model, built
 from gputel.trainer.optim import Optimizer, optimizer
 from gputel.trainer.options import Options, Progress, TrainingPlan, settled
 from gputel.trainer.ranks import STOPS, WAN, RankWatchdog, World, at_rest, grace_s
-from gputel.trainer.rows import Mixture, Source
 from gputel.trainer.say import RankError, TrainerError, Voice
 
 WITHOUT_EVALUATION = {*STOPS, "stop-at", "non-finite loss", "bad data"}
@@ -92,12 +90,12 @@ def assembled(options: Options, where: World, folder: Path, voice: Voice) -> Tra
         if options.fp8:
             require_fp8(where.device, plan.shape.dim, plan.device_batch * plan.shape.seq)
         asked = questions(Path(options.hellaswag), corpus.tokenizer) if options.hellaswag else []
-        check_corpus(corpus, plan.shape.vocab, lambda number: number % where.size == where.rank)
+        corpus.check(plan.shape.vocab, lambda number: number % where.size == where.rank)
     if corpus.left_out is not None:
         for others in where.gather(corpus.left_out):
             corpus.left_out.update(others)
     with where.together():
-        corpus = corpus.without(corpus.left_out or {})
+        corpus = corpus.readable()
         validation = validation_for(plan, corpus, where.device) if options.eval_every else None
         rows = corpus.training(plan.shape.seq, options.seed)
         if options.tensorboard:

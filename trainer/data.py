@@ -1,157 +1,79 @@
-"""What `--data`, `--val-data` and `--tokenizer` say: files in, a corpus out; and the table of the layouts of files.
+"""Files in, rows of tokens out: what `--data` means, and its rows by their number, shuffled; nothing is remembered.
 
-A layout is recognized by content. A file that is not what its neighbors or its ending promise is an error that
-names it: the usual culprit is a download that left an error page under the name of a shard.
+The place in the data is one number, the rows read by all ranks together; so a resume, also on another number of
+ranks, reads on exactly where it was. Text is tokenized shard by shard when it is reached, into a cache that every
+run on this machine shares; the shard after the current one is made ready.
+
 Without `--data` the corpus is the text that every machine has: Python's standard library without its tests, one
 file in twenty for validation. Which file that is follows from its path, so it stays the same when a release adds
 or drops others.
 """
 
 import hashlib
-import io
-import json
 import os
-import pickle
 import sysconfig
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+import threading
+import zlib
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import final
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from gputel.trainer.rows import Mixture, Shard, Source, tokenized
-from gputel.trainer.say import LeftOut, TrainerError, optional, tolerated
-from gputel.trainer.tokenizer import Ids, Tokenizer, remade, tokenizer_from
+from gputel.trainer.guards import alike, check_file
+from gputel.trainer.layouts import AGAIN, TEXT, Layout, nanogpt_meta
+from gputel.trainer.ranks import World
+from gputel.trainer.say import LeftOut, TrainerError, tolerated
+from gputel.trainer.tokenizer import Ids, Tokenizer, remade, tokenized, tokenizer_from
 
 VALIDATION_SHARE, VALIDATION_ONE_IN = 0.05, 20
 VALIDATION_WORDS = {"val", "valid", "validation"}
 LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
-GPT2_VOCAB = 50_257
-CONTROL = set(range(32)) - set(b"\t\n\r\f\v\x1b\b")
-LLMC_HEADER_BYTES = 1024  # 256 int32: magic, version, count of tokens
-LLMC_KINDS = {20240520: (1, "<u2", GPT2_VOCAB), 20240801: (7, "<u4", 128_256)}  # version, token, vocabulary
-LLMC_MAGICS = tuple(magic.to_bytes(4, "little") for magic in LLMC_KINDS)
-PAGES = (b"<!doctype html", b"<html", b"<?xml", b"<error")
-EDGE_BYTES, HEAD_BYTES, ROWS_AT_ONCE = 4096, 4096, 4096
-AGAIN = "fetch it again"
+EDGE_BYTES = 4096
+TEXT_PER_SHARD = 64 * 2**20
+BLOCK = 1000  # rows of a mixture that hold its shares exactly
+BATCHES_AHEAD = 3
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Text gives `documents`, tokens give `tokens` and `vocab`. `suffixes` are endings that promise this layout."""
+class Shard:
+    """Named after its first file; `open` is called once, when the first token is asked for."""
 
     name: str
-    suffixes: tuple[str, ...]
-    recognizes: Callable[[bytes], bool]
-    documents: Callable[[Path, LeftOut | None], Iterator[str]] | None = None
-    tokens: Callable[[Path], Ids] | None = None
-    vocab: Callable[[Path], int] | None = None
+    open: Callable[[], Ids]
 
+    @cached_property
+    def tokens(self) -> Ids:
+        return self.open()
 
-def parquet_documents(path: Path, left_out: LeftOut | None) -> Iterator[str]:
-    """nanochat's: a row of the column `text` is a document."""
-    polars = optional("polars", "polars", "--data (parquet)")
-    table = polars.scan_parquet(path).select("text")
-    rows = table.select(polars.len()).collect().item()
-    for start in range(0, rows, ROWS_AT_ONCE):
-        column: Iterable[str | None] = ()
-        with tolerated(left_out):
-            try:
-                column = table.slice(start, ROWS_AT_ONCE).collect()["text"]
-            except (polars.exceptions.PolarsError, OSError) as error:
-                place = f"{path}, rows {start:,} to {min(rows, start + ROWS_AT_ONCE) - 1:,}"
-                fault = f"cannot be read: {str(error).splitlines()[0]}"
-                raise TrainerError(place, fault, AGAIN) from error
-        yield from (text for text in column if text is not None)
+    def make_ready(self) -> None:
+        """Opens the file in the background, so that the first token need not be waited for."""
 
+        def ready() -> None:
+            with suppress(TrainerError):  # raised again where it is read
+                len(self.tokens)
 
-def jsonl_documents(path: Path, _: LeftOut | None) -> Iterator[str]:
-    with path.open(encoding="utf-8", errors="replace") as file:
-        yield from (json.loads(line)["text"] for line in file if line.strip())
+        if "tokens" not in vars(self):
+            threading.Thread(target=ready, name="next shard", daemon=True).start()
 
+    def rows(self, seq: int) -> int:
+        """Rows of seq tokens, each with the one that follows as its last target."""
+        return max(0, (len(self.tokens) - 1) // seq)
 
-def text_documents(path: Path, _: LeftOut | None) -> Iterator[str]:
-    """A file is a document. Bytes that are not UTF-8 survive as they are."""
-    yield path.read_bytes().decode("utf-8", "surrogateescape")
+    def part(self, low: float, high: float) -> "Shard":
+        def cut() -> Ids:
+            return self.tokens[int(low * len(self.tokens)) : int(high * len(self.tokens))]
 
-
-def is_text(head: bytes) -> bool:
-    """No control bytes, and UTF-8 but for a character that the end of the head may have cut; or mostly ASCII with a
-    few bytes above, an old encoding: tokens in binary are never that tame."""
-    if CONTROL & set(head):
-        return False
-    try:
-        head.decode()
-    except UnicodeDecodeError as fault:
-        return fault.start >= len(head) - 3 or sum(byte >= 128 for byte in head) < len(head) / 20
-    return True
-
-
-def npy_tokens(path: Path) -> Ids:
-    tokens: Ids = np.load(path, mmap_mode="r", allow_pickle=False)
-    return tokens
-
-
-def llmc_header(path: Path) -> tuple[int, int, int]:
-    magic, version, count = np.fromfile(path, "<i4", 3).tolist()
-    return magic, version, count
-
-
-def llmc_tokens(path: Path) -> Ids:
-    magic, _, count = llmc_header(path)
-    return np.memmap(path, LLMC_KINDS[magic][1], mode="r", offset=LLMC_HEADER_BYTES, shape=(count,))
-
-
-def llmc_vocab(path: Path) -> int:
-    return LLMC_KINDS[llmc_header(path)[0]][2]
-
-
-def nanogpt_tokens(path: Path) -> Ids:
-    return np.memmap(path, "<u2", mode="r", shape=(path.stat().st_size // 2,))
-
-
-def nanogpt_vocab(path: Path) -> int:
-    return int(nanogpt_meta(path.parent).get("vocab_size") or GPT2_VOCAB)
-
-
-def nanogpt_meta(folder: Path) -> dict[str, Any]:
-    """The vocabulary beside train.bin, read by an unpickler that knows no classes: no code runs."""
-    path = folder / "meta.pkl"
-    try:
-        meta = _PlainUnpickler(io.BytesIO(path.read_bytes())).load() if path.is_file() else {}
-    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError) as error:
-        fault = f"is no plain dictionary ({error})"
-        raise TrainerError(str(path), fault, "give --vocab and remove it") from error
-    return meta if isinstance(meta, dict) else {}
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(f"it wants to run {module}.{name}")
-
-
-def begins_with(*magics: bytes) -> Callable[[bytes], bool]:
-    return lambda head: head.startswith(magics)
-
-
-def is_jsonl(head: bytes) -> bool:
-    return head.lstrip().startswith(b"{") and b'"text"' in head
-
-
-def is_binary(head: bytes) -> bool:
-    return b"\0" in head or len(set(head)) > 128
-
-
-LAYOUTS = (
-    Layout("parquet", (".parquet",), begins_with(b"PAR1"), parquet_documents),
-    Layout("npy", (".npy",), begins_with(b"\x93NUMPY"), tokens=npy_tokens, vocab=lambda _: GPT2_VOCAB),
-    Layout("llm.c", (".bin",), begins_with(*LLMC_MAGICS), tokens=llmc_tokens, vocab=llmc_vocab),
-    Layout("jsonl", (".jsonl", ".ndjson"), is_jsonl, jsonl_documents),
-    TEXT := Layout("text", (".txt", ".md", ".py"), is_text, text_documents),
-    Layout("nanoGPT", (".bin",), is_binary, tokens=nanogpt_tokens, vocab=nanogpt_vocab),
-)
+        return Shard(self.name, cut)
 
 
 @dataclass(frozen=True)
@@ -163,43 +85,16 @@ class Files:
     layout: Layout
     training: list[Path]
     validation: list[Path]
-    left_out: LeftOut | None = None
 
     @property
     def all(self) -> list[Path]:
         return sorted({*self.training, *self.validation})
 
-    def documents(self, path: Path) -> Iterator[str]:
-        yield from self.layout.documents(path, self.left_out) if self.layout.documents else ()
-
-    def without(self, gone: LeftOut) -> "Files":
-        training = [path for path in self.training if str(path) not in gone]
-        if not training:
-            raise TrainerError(self.name, "holds no file that can be read", AGAIN)
-        validation = [path for path in self.validation if str(path) not in gone]
-        return replace(self, training=training, validation=validation)
-
-    def shards(self, tokenizer: Tokenizer | None) -> tuple[list[Shard], list[Shard]]:
-        training = self._shards(self.training, tokenizer)
-        if self.training != self.validation:
-            return training, self._shards(self.validation, tokenizer)
-        *whole, last = training
-        return [*whole, last.part(0, 1 - VALIDATION_SHARE)], [last.part(1 - VALIDATION_SHARE, 1)]
-
-    def shard(self, path: Path) -> Shard | None:
-        """A file of tokens as it lies; None for text."""
-        read = self.layout.tokens
-        return Shard(str(path), lambda: read(path)) if read else None
-
-    def _shards(self, paths: list[Path], tokenizer: Tokenizer | None) -> list[Shard]:
-        if self.layout.documents and tokenizer:
-            return tokenized(paths, self.documents, tokenizer, self.left_out)
-        return [shard for shard in map(self.shard, paths) if shard]
-
 
 @dataclass(frozen=True)
 class Corpus:
-    """`vocab` is the data's own; `tokenizer` is None for tokens of an unknown origin."""
+    """`vocab` is the data's own; `tokenizer` is None for tokens of an unknown origin; `left_out` holds what could
+    not be read, and is None where that is an error."""
 
     files: list[Files]
     tokenizer: Tokenizer | None
@@ -208,21 +103,65 @@ class Corpus:
     described: str
     left_out: LeftOut | None = None
 
-    def without(self, gone: LeftOut) -> "Corpus":
-        return replace(self, files=[files.without(gone) for files in self.files])
+    def check(self, vocab: int, mine: Callable[[int], bool] = lambda _: True) -> None:
+        """Look through every file of which this rank takes care (by its number)."""
+        paths = [(files.layout, path) for files in self.files for path in files.all]
+        for layout, path in (each for number, each in enumerate(paths) if mine(number)):
+            with tolerated(self.left_out):
+                check_file(path, layout, vocab)
 
-    def training(self, seq: int, seed: int) -> Source | Mixture:
-        sources = [Source(f.name, f.shards(self.tokenizer)[0], seq, seed) for f in self.files]
+    def readable(self) -> "Corpus":
+        """Without the files that are left out."""
+        gone, files = self.left_out or {}, []
+        for each in self.files:
+            training = [path for path in each.training if str(path) not in gone]
+            if not training:
+                raise TrainerError(each.name, "holds no file that can be read", AGAIN)
+            validation = [path for path in each.validation if str(path) not in gone]
+            files.append(replace(each, training=training, validation=validation))
+        return replace(self, files=files)
+
+    def training(self, seq: int, seed: int) -> "Source | Mixture":
+        sources = [Source(files.name, self.shards(files)[0], seq, seed) for files in self.files]
         return sources[0] if len(sources) == 1 else Mixture(sources, [f.weight for f in self.files], seed)
 
     def validation(self, seq: int) -> list[tuple[Shard, int]]:
         """Every row of the validation files, in the order of files: (shard, where it starts)."""
-        shards = [shard for f in self.files for shard in f.shards(self.tokenizer)[1]]
+        shards = [shard for files in self.files for shard in self.shards(files)[1]]
         rows = [(shard, row * seq) for shard in shards for row in range(shard.rows(seq))]
         if not rows:
             hint = "take a smaller --seq or --val-data"
             raise TrainerError("validation", f"has no row of {seq} tokens", hint)
         return rows
+
+    def shards(self, files: Files) -> tuple[list[Shard], list[Shard]]:
+        """Those to train on, and those for validation."""
+        training = self._shards(files.layout, files.training)
+        if files.training != files.validation:
+            return training, self._shards(files.layout, files.validation)
+        *whole, last = training
+        return [*whole, last.part(0, 1 - VALIDATION_SHARE)], [last.part(1 - VALIDATION_SHARE, 1)]
+
+    def _shards(self, layout: Layout, paths: list[Path]) -> list[Shard]:
+        """Files of tokens as they lie. Of text small files together, in their order, large ones by themselves."""
+        if layout.tokens:
+            return [Shard(str(path), partial(layout.tokens, path)) for path in paths]
+        assert self.tokenizer
+        groups, room = list[list[Path]](), 0
+        for path in paths:
+            size = path.stat().st_size
+            if size > room:
+                groups.append([])
+                room = TEXT_PER_SHARD
+            groups[-1].append(path)
+            room -= size
+        read = partial(documents, layout, left_out=self.left_out)
+        return [Shard(str(g[0]), partial(tokenized, g, read, self.tokenizer, self.left_out)) for g in groups]
+
+
+def documents(layout: Layout, paths: Iterable[Path], left_out: LeftOut | None) -> Iterator[str]:
+    for path in paths:
+        yield from layout.documents(path, left_out) if layout.documents else ()
 
 
 def open_corpus(
@@ -230,17 +169,15 @@ def open_corpus(
 ) -> Corpus:
     """With `skip_bad` files and rows that cannot be read are left out, and noted."""
     left_out: LeftOut | None = {} if skip_bad else None
-    files = [_standard_library()]
-    if data:
-        files = [_files(name, weight, left_out) for name, weight in _mixture(data)]
+    files = [_files(*part, left_out) for part in _mixture(data)] if data else [_standard_library()]
     if val_data:
         files = _validated_elsewhere(files, val_data, left_out)
-    texts = [f for f in files if f.layout.documents]
-    if tokenizer or texts:
-        words = (text for f in texts for path in f.training for text in f.documents(path))
-        made: Tokenizer | None = tokenizer_from(tokenizer or "bytes", words)
-    else:
-        made = _nanogpt_tokenizer(files[0]) if files[0].layout.name == "nanoGPT" else None
+    made: Tokenizer | None = None
+    if tokenizer or any(f.layout.documents for f in files):
+        texts = (text for f in files for text in documents(f.layout, f.training, left_out))
+        made = tokenizer_from(tokenizer or "bytes", texts)
+    elif files[0].layout.name == "nanoGPT":
+        made = _nanogpt_tokenizer(files[0].training[0].parent)
     vocabs = [f.layout.vocab(path) for f in files if f.layout.vocab for path in f.training]
     paths = [path for f in files for path in f.all]
     fingerprint, size = _fingerprint(paths, whole=data is None), sum(p.stat().st_size for p in paths)
@@ -265,12 +202,12 @@ def _mixture(data: str) -> list[tuple[str, float]]:
 
 def _files(name: str, weight: float, left_out: LeftOut | None) -> Files:
     """For validation are the files that are named so, else the last of several, else a part of the only one."""
-    layout, paths = _alike(Path(name), left_out)
+    layout, paths = alike(Path(name), left_out)
     words = {path: set(path.stem.lower().replace("-", "_").split("_")) for path in paths}
     validation = [path for path in paths if words[path] & VALIDATION_WORDS]
     validation = validation or (paths[-1:] if len(paths) > 1 else [])
     training = [path for path in paths if path not in validation] or paths
-    return Files(name, weight, layout, training, validation or paths, left_out)
+    return Files(name, weight, layout, training, validation or paths)
 
 
 def _standard_library() -> Files:
@@ -288,21 +225,20 @@ def _standard_library() -> Files:
 
 def _validated_elsewhere(files: list[Files], place: str, left_out: LeftOut | None) -> list[Files]:
     """All of --data trains, and the first source carries the validation files."""
-    layout, paths = _alike(Path(place), left_out)
+    layout, paths = alike(Path(place), left_out)
     if layout is not files[0].layout:
         fault = f"is no {files[0].layout.name}, as --data is"
         raise TrainerError(f"--val-data {place}", fault, "give the same layout")
     rest = [replace(f, training=sorted(set(f.all) - set(paths)), validation=[]) for f in files]
     if empty := next((f.name for f in rest if not f.training), None):
-        raise TrainerError(
-            f"--val-data {place}", f"leaves nothing of {empty} to train on", "give other files"
-        )
+        fault = f"leaves nothing of {empty} to train on"
+        raise TrainerError(f"--val-data {place}", fault, "give other files")
     return [replace(rest[0], validation=paths), *rest[1:]]
 
 
-def _nanogpt_tokenizer(files: Files) -> Tokenizer | None:
+def _nanogpt_tokenizer(folder: Path) -> Tokenizer | None:
     """The characters of meta.pkl, if their ids are those of a plain alphabet."""
-    itos = nanogpt_meta(files.training[0].parent).get("itos")
+    itos = nanogpt_meta(folder).get("itos")
     if not isinstance(itos, dict) or sorted(itos) != list(range(len(itos))):
         return None
     return remade({"kind": "chars", "characters": "".join(itos[i] for i in range(len(itos)))})
@@ -315,56 +251,150 @@ def _fingerprint(paths: list[Path], *, whole: bool) -> str:
         size = path.stat().st_size
         digest.update(f"{path.name} {size}\n".encode())
         with path.open("rb") as file:
-            digest.update(file.read() if whole else file.read(EDGE_BYTES))
-            if not whole:
-                file.seek(max(0, size - EDGE_BYTES))
-                digest.update(file.read(EDGE_BYTES))
+            digest.update(file.read(size if whole else EDGE_BYTES))
+            file.seek(size if whole else max(0, size - EDGE_BYTES))
+            digest.update(file.read(EDGE_BYTES))
     return digest.hexdigest()[:16]
 
 
-def _alike(place: Path, left_out: LeftOut | None) -> tuple[Layout, list[Path]]:
-    """What most of a place's files are, and these files; any other is an error that names it."""
-    paths, layouts = _data_files(place), dict[Path, Layout]()
-    for path in paths:
-        with tolerated(left_out):
-            layouts[path] = _recognized(path)
-    if not layouts:
-        raise TrainerError(str(paths[0].parent), "holds no file that can be read", AGAIN)
-    most = Counter(layout.name for layout in layouts.values()).most_common(1)[0][0]
-    for path, layout in layouts.items():
-        with tolerated(left_out):
-            if layout.name != most:
-                raise TrainerError(str(path), f"looks like {layout.name}, its neighbors are {most}", AGAIN)
-    alike = [path for path, layout in layouts.items() if layout.name == most]
-    return layouts[alike[0]], alike
+def shuffled(count: int, *what: object) -> NDArray[np.int64]:
+    """A permutation by its arguments alone; RandomState is the generator that numpy has frozen."""
+    return np.random.RandomState(zlib.crc32(repr(what).encode())).permutation(count)
 
 
-def _data_files(place: Path) -> list[Path]:
-    """The file itself, or what a folder holds that bears a data file's ending, sorted by path."""
-    if place.is_file():
-        return [place]
-    if not place.exists():
-        raise TrainerError(str(place), "does not exist", "see --data")
-    endings = sorted({suffix for layout in LAYOUTS for suffix in layout.suffixes})
-    inside = (p for p in place.rglob("*") if not any(s.startswith(".") for s in p.relative_to(place).parts))
-    files = sorted(p for p in inside if p.suffix.lower() in endings and p.is_file())
-    if not files:
-        raise TrainerError(str(place), "holds no data files", f"data files end in {', '.join(endings)}")
-    return files
+class Source:
+    """A corpus as endless rows. Shards are shuffled anew in every epoch, and rows within each shard."""
+
+    def __init__(self, name: str, shards: Sequence[Shard], seq: int, seed: int) -> None:
+        self.name, self.shards, self.seq, self.seed = name, shards, seq, seed
+        self.starts = [0]  # the row with which each shard begins, epoch after epoch
+        self.growing = threading.Lock()
+        self._order = lru_cache(4)(lambda epoch: shuffled(len(shards), seed, name, "shards", epoch))
+        self._rows = lru_cache(4)(
+            lambda e, shard: shuffled(shards[shard].rows(seq), seed, name, "rows", e, shard)
+        )
+        self._place(0)
+
+    def row(self, number: int) -> Ids:
+        """seq + 1 tokens."""
+        place = self._place(number)
+        epoch, shard = self._shard(place)
+        at = int(self._rows(epoch, shard)[number - self.starts[place]]) * self.seq
+        return self.shards[shard].tokens[at : at + self.seq + 1]
+
+    def epoch(self, number: int) -> int:
+        return self._place(number) // len(self.shards)
+
+    @property
+    def rows(self) -> int:
+        """Rows of an epoch; tokenizes whatever has not been."""
+        return sum(shard.rows(self.seq) for shard in self.shards)
+
+    def _place(self, number: int) -> int:
+        """Which shard of all epochs holds a row. Two threads ask, one of them ahead: the lock is for what is
+        new."""
+        while self.starts[-1] <= number:
+            with self.growing:
+                if self.starts[-1] <= number:
+                    self._grow()
+        return bisect_right(self.starts, number) - 1
+
+    def _grow(self) -> None:
+        place = len(self.starts) - 1
+        if place == len(self.shards) and self.starts[-1] == 0:
+            hint = "take a smaller --seq or more data"
+            raise TrainerError(self.name, f"has no row of {self.seq} tokens", hint)
+        rows = self.shards[self._shard(place)[1]].rows(self.seq)
+        self.shards[self._shard(place + 1)[1]].make_ready()
+        self.starts.append(self.starts[-1] + rows)
+
+    def _shard(self, place: int) -> tuple[int, int]:
+        """Its epoch, and its number."""
+        epoch, within = divmod(place, len(self.shards))
+        return epoch, int(self._order(epoch)[within])
 
 
-def _recognized(path: Path) -> Layout:
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    words = repr(" ".join(head[:200].decode("ascii", "replace").split())[:60])
-    if not head:
-        raise TrainerError(str(path), "is empty", AGAIN)
-    if head.lstrip().lower().startswith(PAGES):
-        raise TrainerError(str(path), f"is a page, not data: {words}", AGAIN)
-    if not head.strip(b"\0"):
-        raise TrainerError(str(path), "is full of zeros", AGAIN)
-    layout = next((layout for layout in LAYOUTS if layout.recognizes(head)), None)
-    promised = [other for other in LAYOUTS if path.suffix.lower() in other.suffixes]
-    if layout is None or (promised and layout not in promised):
-        raise TrainerError(str(path), f"is no {path.suffix.lstrip('.')} file: {words}", AGAIN)
-    return layout
+def shares(weights: Sequence[float]) -> list[int]:
+    """Whole rows of a block by largest remainder; no source is left out."""
+    exact = [weight / sum(weights) * BLOCK for weight in weights]
+    whole = [max(1, int(share)) for share in exact]
+    by_remainder = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
+    for i in by_remainder[: max(0, BLOCK - sum(whole))]:
+        whole[i] += 1
+    whole[whole.index(max(whole))] += BLOCK - sum(whole)
+    return whole
+
+
+class Mixture:
+    """Several sources as one, in fixed shares: every block of a thousand rows holds them exactly, in an order of
+    its own, so any row is found without the others. Epochs are those of the source with the largest share."""
+
+    def __init__(self, sources: Sequence[Source], weights: Sequence[float], seed: int) -> None:
+        self.sources, self.shares, self.seed, self.seq = sources, shares(weights), seed, sources[0].seq
+        self.largest = self.shares.index(max(self.shares))
+        self._block = lru_cache(maxsize=4)(self._drawn)
+
+    def row(self, number: int) -> Ids:
+        source, row = self.place(number)
+        return self.sources[source].row(row)
+
+    def epoch(self, number: int) -> int:
+        block, within = divmod(number, BLOCK)
+        before = int((self._block(block)[:within] == self.largest).sum())
+        return self.sources[self.largest].epoch(block * self.shares[self.largest] + before)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the mixture in which the largest source is seen once."""
+        return self.sources[self.largest].rows * BLOCK // self.shares[self.largest]
+
+    def place(self, number: int) -> tuple[int, int]:
+        """The source of a row, and its number there."""
+        block, within = divmod(number, BLOCK)
+        drawn = self._block(block)
+        source = int(drawn[within])
+        return source, block * self.shares[source] + int((drawn[:within] == source).sum())
+
+    def _drawn(self, block: int) -> NDArray[np.int64]:
+        """Which source each row of a block is from."""
+        order = shuffled(BLOCK, self.seed, "mixture", block)
+        return np.repeat(np.arange(len(self.shares)), self.shares)[order]
+
+
+@final
+class Feed:
+    """Micro-batches for one rank, made ahead of time. Micro-batch m of a step goes to rank m modulo the number of
+    ranks, so that another number of ranks reads the same rows in the same steps."""
+
+    def __init__(self, rows: Source | Mixture, position: int, batch: int, where: World) -> None:
+        self.rows, self.batch, self.stride, self.device = rows, batch, batch * where.size, where.device
+        self.next_row = position + where.rank * batch
+        self.fault: TrainerError | None = None
+        self.pool = ThreadPoolExecutor(1, thread_name_prefix="feed")
+        self.ready: deque[Future[Tensor]] = deque()
+        for _ in range(BATCHES_AHEAD):
+            self._order()
+
+    def close(self) -> None:
+        self.pool.shutdown(cancel_futures=True)
+
+    def next(self) -> tuple[Tensor, Tensor]:
+        """Data that cannot be read are a `fault`, and zeros come in their place: the other ranks have theirs, and
+        are in the midst of a step."""
+        try:
+            tokens = self.ready.popleft().result()
+        except TrainerError as fault:
+            self.fault = self.fault or fault
+            tokens = torch.zeros(self.batch, self.rows.seq + 1, dtype=torch.int32)
+        self._order()
+        tokens = tokens.to(self.device, non_blocking=True).long()
+        return tokens[:, :-1], tokens[:, 1:]
+
+    def _order(self) -> None:
+        self.ready.append(self.pool.submit(self._made, self.next_row))
+        self.next_row += self.stride
+
+    def _made(self, first: int) -> Tensor:
+        batch = [self.rows.row(first + i) for i in range(self.batch)]
+        tokens = torch.from_numpy(np.stack(batch).astype(np.int32))
+        return tokens.pin_memory() if self.device.type == "cuda" else tokens

@@ -19,11 +19,10 @@ import torch
 from torch import Tensor
 
 from gputel.trainer.checkpoint import manifest, saved_tensors
-from gputel.trainer.data import Corpus
+from gputel.trainer.data import Corpus, Shard
 from gputel.trainer.model import Model
 from gputel.trainer.options import TrainingPlan
 from gputel.trainer.ranks import World, placed
-from gputel.trainer.rows import Shard
 from gputel.trainer.say import TrainerError
 from gputel.trainer.shape import Shape
 from gputel.trainer.tokenizer import Tokenizer, remade

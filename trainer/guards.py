@@ -1,38 +1,94 @@
 """Files of data, looked through before the first step.
 
 What would be an assertion of the device in the midst of a run, or a loss that never falls, is a line that names
-the file: it is cut, ends in the zeros of an aborted download, or holds tokens of another width or vocabulary.
+the file: it is cut, ends in the zeros of an aborted download, is an error page under the name of a shard, or holds
+tokens of another width or vocabulary.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from gputel.trainer.data import AGAIN, LLMC_HEADER_BYTES, LLMC_KINDS, Corpus, llmc_header, npy_tokens
-from gputel.trainer.rows import Shard
-from gputel.trainer.say import TrainerError, optional, tolerated
+from gputel.trainer.layouts import (
+    AGAIN,
+    LAYOUTS,
+    LLMC_HEADER_BYTES,
+    LLMC_KINDS,
+    Layout,
+    llmc_header,
+    npy_tokens,
+)
+from gputel.trainer.say import LeftOut, TrainerError, optional, tolerated
+from gputel.trainer.tokenizer import Ids
 
+HEAD_BYTES = 4096
+PAGES = (b"<!doctype html", b"<html", b"<?xml", b"<error")
 TOKENS_AT_ONCE = 2**24
 WINDOWS, WINDOW_TOKENS = 64, 2048
 
 
-def check_corpus(corpus: Corpus, vocab: int, mine: Callable[[int], bool]) -> None:
-    """Every file of which this rank takes care (by its number); bad ones are noted where they may be left out."""
-    paths = [(files, path) for files in corpus.files for path in files.all]
-    for files, path in (each for number, each in enumerate(paths) if mine(number)):
-        with tolerated(corpus.left_out):
-            if fault := FAULTS[files.layout.name](path):
-                raise TrainerError(str(path), fault, AGAIN)
-            if shard := files.shard(path):
-                check_samples(shard)
-                check_ids(shard, vocab)
+def alike(place: Path, left_out: LeftOut | None) -> tuple[Layout, list[Path]]:
+    """What most of a place's files are, and these files; any other is an error that names it."""
+    paths, layouts = _data_files(place), dict[Path, Layout]()
+    for path in paths:
+        with tolerated(left_out):
+            layouts[path] = _recognized(path)
+    if not layouts:
+        raise TrainerError(str(paths[0].parent), "holds no file that can be read", AGAIN)
+    most = Counter(layout.name for layout in layouts.values()).most_common(1)[0][0]
+    for path, layout in layouts.items():
+        with tolerated(left_out):
+            if layout.name != most:
+                raise TrainerError(str(path), f"looks like {layout.name}, its neighbors are {most}", AGAIN)
+    same = [path for path, layout in layouts.items() if layout.name == most]
+    return layouts[same[0]], same
 
 
-def check_ids(shard: Shard, vocab: int) -> None:
+def _data_files(place: Path) -> list[Path]:
+    """The file itself, or what a folder holds that bears a data file's ending, sorted by path."""
+    if place.is_file():
+        return [place]
+    if not place.exists():
+        raise TrainerError(str(place), "does not exist", "see --data")
+    endings = sorted({suffix for layout in LAYOUTS for suffix in layout.suffixes})
+    inside = (p for p in place.rglob("*") if not any(s.startswith(".") for s in p.relative_to(place).parts))
+    files = sorted(p for p in inside if p.suffix.lower() in endings and p.is_file())
+    if not files:
+        raise TrainerError(str(place), "holds no data files", f"data files end in {', '.join(endings)}")
+    return files
+
+
+def _recognized(path: Path) -> Layout:
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    words = repr(" ".join(head[:200].decode("ascii", "replace").split())[:60])
+    if not head:
+        raise TrainerError(str(path), "is empty", AGAIN)
+    if head.lstrip().lower().startswith(PAGES):
+        raise TrainerError(str(path), f"is a page, not data: {words}", AGAIN)
+    if not head.strip(b"\0"):
+        raise TrainerError(str(path), "is full of zeros", AGAIN)
+    layout = next((layout for layout in LAYOUTS if layout.recognizes(head)), None)
+    promised = [other for other in LAYOUTS if path.suffix.lower() in other.suffixes]
+    if layout is None or (promised and layout not in promised):
+        raise TrainerError(str(path), f"is no {path.suffix.lstrip('.')} file: {words}", AGAIN)
+    return layout
+
+
+def check_file(path: Path, layout: Layout, vocab: int) -> None:
+    if fault := FAULTS[layout.name](path):
+        raise TrainerError(str(path), fault, AGAIN)
+    if layout.tokens:
+        tokens = layout.tokens(path)
+        check_samples(str(path), tokens)
+        check_ids(str(path), tokens, vocab)
+
+
+def check_ids(name: str, tokens: Ids, vocab: int) -> None:
     """Every id is in the vocabulary."""
-    tokens = shard.tokens
     if np.iinfo(tokens.dtype).max < vocab:
         return
     for start in range(0, len(tokens), TOKENS_AT_ONCE):
@@ -40,13 +96,12 @@ def check_ids(shard: Shard, vocab: int) -> None:
         worst = piece.max() if piece.min() >= 0 else piece.min()
         if not 0 <= worst < vocab:
             fault = f"holds the token {worst:,}, the vocabulary has {vocab:,}"
-            raise TrainerError(shard.name, fault, "see --vocab")
+            raise TrainerError(name, fault, "see --vocab")
 
 
-def check_samples(shard: Shard) -> None:
+def check_samples(name: str, tokens: Ids) -> None:
     """Windows from the first token to the last: zeros that an aborted download has left, and tokens of 32 bits
     that are read as 16, of which every second is the upper half of a token and no more than 1."""
-    tokens = shard.tokens
     if len(tokens) < WINDOW_TOKENS:
         return
     starts = np.linspace(0, len(tokens) - WINDOW_TOKENS, WINDOWS).astype(np.int64) // 2 * 2
@@ -54,11 +109,11 @@ def check_samples(shard: Shard) -> None:
     for start, window in zip(starts.tolist(), windows, strict=True):
         if not window.any():
             fault = f"holds {WINDOW_TOKENS:,} zeros from token {start:,} of {len(tokens):,} on"
-            raise TrainerError(shard.name, fault, "was the download aborted? fetch it again")
+            raise TrainerError(name, fault, "was the download aborted? fetch it again")
     upper, lower = max(w[1::2].max() for w in windows), min(w[::2].max() for w in windows)
     if tokens.dtype.itemsize == 2 and upper <= 1 < lower:
         fault = "is read as tokens of 16 bits, and every second one is 0 or 1"
-        raise TrainerError(shard.name, fault, "are they of 32? write them as uint16, or as .npy")
+        raise TrainerError(name, fault, "are they of 32? write them as uint16, or as .npy")
 
 
 def parquet_fault(path: Path) -> str | None:

@@ -1,19 +1,23 @@
 """Text to token ids and back: bytes, the characters of the corpus, or a local tokenizers or tiktoken file.
 
-A tokenizer also knows how many bytes each of its tokens stands for, which is what bits per byte need.
+A tokenizer also knows how many bytes each of its tokens stands for, which is what bits per byte need. What was
+tokenized is kept in a cache that every run on this machine shares.
 """
 
 import base64
+import fcntl
 import hashlib
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gputel.trainer.say import TrainerError, optional
+from gputel.trainer.say import LeftOut, TrainerError, optional
 
 Ids = NDArray[np.integer[Any]]
 
@@ -25,6 +29,7 @@ LATER_CUT = (
 )
 GPT2_MERGES = 50_256
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+DOCUMENTS_AT_ONCE = 256
 SPECIALS = ("<|bos|>", "<|endoftext|>", "<|begin_of_text|>", "<s>")
 
 
@@ -46,6 +51,45 @@ class Tokenizer:
     @property
     def fingerprint(self) -> str:
         return hashlib.sha256(repr(sorted(self.recipe.items())).encode()).hexdigest()[:16]
+
+
+def tokenized(
+    paths: list[Path],
+    read: Callable[[list[Path]], Iterator[str]],
+    tokenizer: Tokenizer,
+    left_out: LeftOut | None = None,
+) -> Ids:
+    """The tokens of these files. The first rank of a machine tokenizes, the others wait for it at a lock. Where the
+    cache cannot be written the tokens stay in memory; and where something was left out, so that every run notes
+    it."""
+    described = [(str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns) for p in paths]
+    key = hashlib.sha256(repr((tokenizer.fingerprint, described)).encode()).hexdigest()[:32]
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gputel" / "tokens"
+    kept, fresh = home / f"{key}.bin", home / f"{key}.{os.getpid()}.part"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with (home / f"{key}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not kept.exists():
+                ids = _encoded(read(paths), tokenizer)
+                if any(place.startswith(str(path)) for place in left_out or () for path in paths):
+                    return ids
+                ids.tofile(fresh)
+                fresh.rename(kept)
+        empty = np.zeros(0, tokenizer.dtype)
+        return np.memmap(kept, tokenizer.dtype, mode="r") if kept.stat().st_size else empty
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        return _encoded(read(paths), tokenizer)
+
+
+def _encoded(texts: Iterator[str], tokenizer: Tokenizer) -> Ids:
+    parts: list[Ids] = [np.zeros(0, tokenizer.dtype)]
+    between = np.array(tokenizer.separator, tokenizer.dtype)
+    while batch := list(islice(texts, DOCUMENTS_AT_ONCE)):
+        for ids in tokenizer.encode(batch):
+            parts += [between, ids.astype(tokenizer.dtype)]
+    return np.concatenate(parts)
 
 
 def tokenizer_from(name: str, corpus: Iterable[str]) -> Tokenizer:

@@ -10,6 +10,7 @@ import math
 import time
 import zlib
 from collections import deque
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -26,9 +27,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from gputel.trainer.border import Border, TrainingRun, assembled, banner
 from gputel.trainer.checkpoint import run_folder
+from gputel.trainer.data import Feed
 from gputel.trainer.options import Options
 from gputel.trainer.ranks import SIGNALS, STOPS, RankWatchdog, StopSignals, World, accumulating
-from gputel.trainer.rows import Feed
 from gputel.trainer.say import Voice
 from gputel.trainer.shape import mfu_percent
 
@@ -51,7 +52,7 @@ def train(options: Options, where: World) -> int:
         sizes = {"parameters": shape.parameters, "flops_per_token": shape.flops_per_token, "peak_flops": peak}
         voice.event("run_start", **run.about(), **sizes)
         feed = Feed(run.rows, run.progress.position, run.plan.device_batch, where)
-        with feed, StopSignals(stay=where.size > 1) as signals:
+        with closing(feed), StopSignals(stay=where.size > 1) as signals:
             training = Training(run, feed, signals)
             reason = training.until_done()
             for line in sorted({str(fault) for fault in where.gather(feed.fault) if fault}):

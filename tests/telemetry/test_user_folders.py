@@ -25,5 +25,5 @@ def test_folder_lies_below_the_home_where_xdg_has_no_absolute_path(
 
 def test_no_other_file_asks_for_the_users_folders() -> None:
     """The trainer stands alone, and keeps its tokens in the cache."""
-    assert homes('XDG_CACHE_HOME"') == {"trainer/rows.py"}
+    assert homes('XDG_CACHE_HOME"') == {"trainer/tokenizer.py"}
     assert homes('XDG_STATE_HOME"') | homes('XDG_CONFIG_HOME"') == set()

@@ -7,11 +7,9 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from gputel.trainer import data, rows
+from gputel.trainer import data
 from gputel.trainer.__main__ import main
-from gputel.trainer.data import Corpus, open_corpus
-from gputel.trainer.guards import check_corpus
-from gputel.trainer.rows import shuffled
+from gputel.trainer.data import Corpus, open_corpus, shuffled
 from gputel.trainer.say import TrainerError
 
 from .conftest import TINY, Left, Start, same
@@ -56,7 +54,7 @@ def test_standard_library_is_the_corpus_where_none_is_given() -> None:
 def test_layout_is_recognized_by_content_read_and_checked(layout: str, tmp_path: Path) -> None:
     name, vocab = LAYOUTS[layout]
     corpus = open_corpus(str(made(layout, tmp_path / "data")), None, None)
-    check_corpus(corpus, vocab, lambda _: True)
+    corpus.check(vocab)
     assert (corpus.files[0].layout.name, corpus.vocab) == (name, vocab)
     assert len(corpus.files[0].training) == len(corpus.files[0].validation) == 1
     row = corpus.training(16, 0).row(3)
@@ -68,7 +66,7 @@ def test_layout_is_recognized_by_content_read_and_checked(layout: str, tmp_path:
 @pytest.mark.parametrize("layout", ["text", "jsonl", "parquet"])
 def test_all_text_of_a_layout_arrives(layout: str, tmp_path: Path) -> None:
     corpus = open_corpus(str(made(layout, tmp_path / "data")), None, "bytes")
-    shard = corpus.files[0].shards(corpus.tokenizer)[0][0]
+    shard = corpus.shards(corpus.files[0])[0][0]
     assert bytes(shard.tokens).decode() == "\n" + "\n".join(STORIES)
 
 
@@ -120,10 +118,10 @@ def test_files_to_be_skipped_are_noted_and_the_others_are_read(tmp_path: Path) -
     (folder / "page.parquet").write_text("<html>403 Forbidden</html>")
     polars.DataFrame({"text": [1, 2]}).write_parquet(folder / "numbers.parquet")
     corpus = open_corpus(str(folder), None, None, skip_bad=True)
-    check_corpus(corpus, 256, lambda _: True)
+    corpus.check(256)
     assert corpus.left_out
     assert [Path(place).name for place in corpus.left_out] == ["page.parquet", "numbers.parquet"]
-    rest = corpus.without(corpus.left_out).files[0]
+    rest = corpus.readable().files[0]
     assert [path.name for path in rest.all] == ["shard_00000.parquet", "shard_00001.parquet"]
 
 
@@ -149,7 +147,7 @@ def test_damaged_file_that_is_met_ends_the_run_with_a_checkpoint_from_which_it_g
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once the file is whole again, to the last bit as if it had always been."""
-    monkeypatch.setattr(rows, "TEXT_PER_SHARD", 1)
+    monkeypatch.setattr(data, "TEXT_PER_SHARD", 1)
     monkeypatch.setattr(
         data, "EDGE_BYTES", 8
     )  # so that the damage is no other corpus, as in files of a real size
@@ -182,7 +180,7 @@ def trained(folder: Path, out: Path, *options: str, code: int = 0) -> Left:
 
 
 def read_shards_one_by_one() -> None:
-    rows.TEXT_PER_SHARD = 1
+    data.TEXT_PER_SHARD = 1
 
 
 @pytest.mark.long

@@ -17,9 +17,9 @@ import pytest
 from torch import Tensor
 
 from gputel.trainer.checkpoint import newest_first, verify
+from gputel.trainer.data import Feed
 from gputel.trainer.model import Block
 from gputel.trainer.ranks import first_failure
-from gputel.trainer.rows import Feed
 from gputel.trainer.say import RankError, TrainerError
 
 from .conftest import LIMIT_S, Left, Start, Torchrun, Train, same, same_tensors

@@ -7,8 +7,7 @@ import polars
 import pytest
 
 from gputel.trainer.data import open_corpus
-from gputel.trainer.guards import check_corpus, check_ids, check_samples
-from gputel.trainer.rows import Shard
+from gputel.trainer.guards import check_ids, check_samples
 from gputel.trainer.say import TrainerError
 
 from .corpora import made
@@ -20,7 +19,7 @@ def test_truncated_file_is_named(layout: str, tmp_path: Path) -> None:
     cut = max(p for p in folder.iterdir() if p.name != "meta.pkl")
     cut.write_bytes(cut.read_bytes()[:-5])
     with pytest.raises(TrainerError) as error:
-        check_corpus(open_corpus(str(folder), None, None), 128_256, lambda _: True)
+        open_corpus(str(folder), None, None).check(128_256)
     assert cut.name in str(error.value)
 
 
@@ -29,14 +28,14 @@ def test_parquet_whose_text_is_no_string_is_named(tmp_path: Path) -> None:
         polars.DataFrame({"text": [1, 2, 3]}).write_parquet(tmp_path / f"{number}.parquet")
     corpus = open_corpus(str(tmp_path), None, None)
     with pytest.raises(TrainerError, match=r"0.parquet: has a column text of Int64, not of strings"):
-        check_corpus(corpus, 256, lambda _: True)
+        corpus.check(256)
 
 
 def test_id_beyond_the_vocabulary_is_named() -> None:
-    shard = Shard("shard.bin", lambda: np.array([1, 2, 300, 4], np.uint16))
+    tokens = np.array([1, 2, 300, 4], np.uint16)
     with pytest.raises(TrainerError, match=r"shard.bin: holds the token 300, the vocabulary has 256"):
-        check_ids(shard, 256)
-    check_ids(shard, 301)
+        check_ids("shard.bin", tokens, 256)
+    check_ids("shard.bin", tokens, 301)
 
 
 @pytest.mark.parametrize("whole", [10_000, 1_000_000])
@@ -46,7 +45,7 @@ def test_zero_tail_of_an_aborted_download_is_named(tmp_path: Path, whole: int) -
     (tmp_path / "train.bin").write_bytes(tokens.tobytes())
     corpus = open_corpus(str(tmp_path), None, None)
     with pytest.raises(TrainerError, match=r"train.bin: holds 2,048 zeros from token .*fetch it again"):
-        check_corpus(corpus, 50_257, lambda _: True)
+        corpus.check(50_257)
 
 
 @pytest.mark.parametrize("vocab", [50_257, 128_256])
@@ -55,10 +54,10 @@ def test_tokens_of_32_bits_read_as_16_are_named(tmp_path: Path, vocab: int) -> N
     (tmp_path / "train.bin").write_bytes(tokens.tobytes())
     corpus = open_corpus(str(tmp_path), None, None)
     with pytest.raises(TrainerError, match=r"train.bin: is read as tokens of 16 bits, .* of 32\?"):
-        check_corpus(corpus, 65_536, lambda _: True)
+        corpus.check(65_536)
 
 
 @pytest.mark.parametrize("vocab", [2, 65, 50_257])
 def test_tokens_of_any_small_vocabulary_pass(vocab: int) -> None:
     tokens = np.random.RandomState(0).randint(vocab, size=20_001).astype(np.uint16)
-    check_samples(Shard("train.bin", lambda: tokens))
+    check_samples("train.bin", tokens)

@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from gputel.trainer.rows import Feed
+from gputel.trainer.data import Feed
 
 from .conftest import Start, Train, same
 from .small_model import SHAPE

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gputel.trainer.rows import BLOCK, Mixture, Shard, Source, shares
+from gputel.trainer.data import BLOCK, Mixture, Shard, Source, shares
 
 
 def source(rows: int, shards: int = 3, seed: int = 0) -> Source:
