@@ -56,12 +56,14 @@ def sample(ckpt: Path, prompt: str, length: int, temperature: float, dice: int) 
 
 def _train(options: Options) -> int:
     """The exit code of one process; a rank of several never returns from here."""
+    from gputel.trainer.network import network_settings
     from gputel.trainer.ranks import join, leave
     from gputel.trainer.train import train
 
     where, failed = None, False
     try:
-        where = join(options.device, options.rank_timeout, wan=options.network == "wan")
+        network_settings(options.network)  # NCCL reads them when the first ranks meet
+        where = join(options.device, options.rank_timeout)
         code = train(options, where)
     except Exception as fault:
         if why := _why(fault, where):

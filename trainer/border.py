@@ -1,12 +1,10 @@
-"""The assembled parts of a training, and what happens between two of its steps.
+"""A training's parts, and what happens between two of its steps.
 
 First comes the checkpoint, then the evaluation, so that one which fails costs nothing. A checkpoint that cannot be
 written and an evaluation that fails are reported, and the training goes on.
 """
 
-import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,14 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from gputel.trainer.checkpoint import Store, export, manifest, restore, resumed_from, same_run, write_manifest
-from gputel.trainer.data import Corpus, Mixture, Source, open_corpus
-from gputel.trainer.evaluate import MultipleChoice, Validation, questions, right, sampled, validation_for
-from gputel.trainer.kernels import choose_attention, require_fp8
-from gputel.trainer.model import Model, built
-from gputel.trainer.optim import Optimizer, optimizer
-from gputel.trainer.options import Options, Progress, TrainingPlan, settled
-from gputel.trainer.ranks import STOPS, WAN, RankWatchdog, World, at_rest, grace_s
+from gputel.trainer.checkpoint import Store, export, manifest, write_manifest
+from gputel.trainer.data import Corpus, Mixture, Source
+from gputel.trainer.evaluate import Validation, sampled
+from gputel.trainer.hellaswag import MultipleChoice, right
+from gputel.trainer.model import Model
+from gputel.trainer.optim import Optimizer
+from gputel.trainer.options import Progress, TrainingPlan
+from gputel.trainer.ranks import STOPS, RankWatchdog, World, at_rest, grace_s
 from gputel.trainer.say import RankError, TrainerError, Voice
 
 WITHOUT_EVALUATION = {*STOPS, "stop-at", "non-finite loss", "bad data"}
@@ -76,95 +74,13 @@ class TrainingRun:
         }
 
 
-def assembled(options: Options, where: World, folder: Path, voice: Voice) -> TrainingRun:
-    """A run that is ready for its first step, or stands where it was left. First is checked what costs nothing to
-    check, then the data; then all is built."""
-    with where.together():
-        corpus = open_corpus(
-            options.data, options.val_data, options.tokenizer, skip_bad=options.skip_bad_data
-        )
-        plan = settled(options, where, corpus)
-        if options.sample_prompt is not None and corpus.tokenizer is None:
-            raise TrainerError("--sample-prompt", "needs to know how text becomes tokens", "give --tokenizer")
-        choose_attention(options.attention, where.device, options.dropout)
-        if options.fp8:
-            require_fp8(where.device, plan.shape.dim, plan.device_batch * plan.shape.seq)
-        asked = questions(Path(options.hellaswag), corpus.tokenizer) if options.hellaswag else []
-        corpus.check(plan.shape.vocab, lambda number: number % where.size == where.rank)
-    if corpus.left_out is not None:
-        for others in where.gather(corpus.left_out):
-            corpus.left_out.update(others)
-    with where.together():
-        corpus = corpus.readable()
-        validation = validation_for(plan, corpus, where.device) if options.eval_every else None
-        rows = corpus.training(plan.shape.seq, options.seed)
-        if options.tensorboard:
-            voice.open_board(asdict(options))
-    model, engine = built(plan, where)
-    trained = model, engine, optimizer(model, plan, where.rank)
-    store = Store(folder / "checkpoints", where, keep=options.keep)
-    where.from_main(store.tidy)
-    run = TrainingRun(plan, where, folder, voice, corpus, rows, validation, asked, *trained, store)
-    if options.resume:
-        _resume(run, options.resume)
-    return run
-
-
-def _resume(run: TrainingRun, resume: str) -> None:
-    checkpoint = run.where.from_main(lambda: resumed_from(resume, run.store.folder, run.voice.line))
-    if checkpoint is None:
-        return
-    now = json.loads(json.dumps(run.about()))  # as a manifest would hold it
-    for change in same_run(checkpoint, now):
-        run.voice.line(f"changed since the checkpoint: {change}")
-    restore(checkpoint, run.model, run.optimizer)
-    run.progress = Progress(**manifest(checkpoint)["progress"])
-    run.zero -= run.progress.wall_s
-    run.saved = checkpoint if checkpoint.parent == run.store.folder.resolve() else None
-    run.voice.line(f"Resuming from {checkpoint.name} with step {run.progress.step}")
-    run.voice.event("resume", checkpoint=checkpoint.name, step=run.progress.step)
-
-
-def banner(run: TrainingRun) -> list[str]:
-    """The first lines of a log: what will be trained, on what, for how long. One `name: value` a line."""
-    plan, shape, where, options = run.plan, run.plan.shape, run.where, run.plan.options
-    tokens, batch = plan.steps * plan.tokens_per_step, plan.device_batch
-    peak = f"{plan.peak_flops:.3e} FLOP/s per GPU, dense bf16" if plan.peak_flops else "not known, so no mfu"
-    numbers = ("bf16" if plan.bf16 else "fp32") + (", matrices in FP8" if options.fp8 else "")
-    lines = [
-        f"Run: {run.folder.name} in {run.folder}",
-        f"Model: depth {shape.depth}, dim {shape.dim}, {shape.heads} heads of {shape.head_dim}, "
-        f"vocabulary {shape.vocab:,}, sequence {shape.seq:,}, dropout {options.dropout:g}",
-        f"Number of parameters: {shape.parameters:,}",
-        f"Estimated FLOPs per token: {shape.flops_per_token:.6e}",
-        f"Data: {run.corpus.described}",
-        f"Device: {where.device.type}, {where.size} ranks, {numbers}, "
-        f"{'compiled' if plan.compiled else 'eager'}, shard {options.shard}",
-        f"Peak of {plan.gpu_name or 'a CPU'}: {peak}",
-        f"Tokens / micro-batch / rank: {batch} x {shape.seq} = {batch * shape.seq:,}",
-        f"Total batch size {plan.tokens_per_step:,} => gradient accumulation steps: {plan.accumulation}",
-        f"Optimizer: {options.optimizer}, peak lr {plan.matrix_lr:.3e} of matrices, "
-        f"{plan.embedding_lr:.3e} of the embedding, {plan.head_lr:.3e} of the head, {options.schedule} after "
-        f"{options.warmup_steps} steps of warm-up, weight decay {options.weight_decay:g}, "
-        f"gradients clipped at {options.grad_clip:g}",
-        f"Total number of training tokens: {tokens:,} in {plan.steps:,} steps",
-        f"Tokens : Params ratio: {tokens / shape.parameters:.2f}",
-        "The loss is the mean over all ranks and micro-batches; total time is that of all steps.",
-    ]
-    if plan.compiled:
-        lines.append("The first step compiles the model, which takes minutes.")
-    network = WAN if options.network == "wan" else {}
-    return [*lines, *(f"Network: {name}={os.environ[name]}" for name in network)]
-
-
 class Border:
     def __init__(self, run: TrainingRun, watchdog: RankWatchdog) -> None:
         self.run, self.watchdog = run, watchdog
         self.options, self.progress = run.plan.options, run.progress
-        self.saved, self.saved_step = run.saved, run.progress.step if run.saved else None
-        self.saved_s = time.monotonic()
+        self.saved_step = run.progress.step if run.saved else None
+        self.saved_s, self.epoch = time.monotonic(), run.epoch()
         self.save_wanted = self.save_failed = False
-        self.epoch = run.epoch()
         self.grace_s = grace_s()
         self._judge_grace(self.progress.save_s)
 
@@ -189,7 +105,7 @@ class Border:
             self._save()
         if run.validation and self.progress.evaluated_step != step and reason not in WITHOUT_EVALUATION:
             self._evaluate()
-        saved, target = self.saved, run.folder / "weights.pt"
+        saved, target = run.saved, run.folder / "weights.pt"
         if saved and self.saved_step == step and run.where.from_main(lambda: self._has_time(since)):
             if self._tried(lambda: export(saved, target), target.name):
                 run.voice.line(f"Saved model weights to: {target}")
@@ -209,31 +125,30 @@ class Border:
         return every > 0 and step % every == 0 and self.progress.evaluated_step != step
 
     def _save(self) -> None:
-        run, step = self.run, self.progress.step
+        run, step, epoch = self.run, self.progress.step, self.run.epoch()
         self.watchdog.alive(f"saving at step {step}")
         self.progress.wall_s = run.wall_s()
         run.voice.event("checkpoint_start", step=step)
         began, fault = time.monotonic(), None
         try:
-            self.saved = run.store.save(run.model, run.optimizer, run.about())
+            run.saved = run.store.save(run.model, run.optimizer, run.about())
+            self.saved_step = step
         except RankError as error:
             fault = f"checkpoint at step {step} failed: {error}; the one before it is untouched"
-        else:
-            self.saved_step = step
-        path, seconds = None if fault else str(self.saved), time.monotonic() - began
+        path, seconds = None if fault else str(run.saved), time.monotonic() - began
         if self.progress.save_s is None:
             self._judge_grace(seconds)
         self.progress.save_s = seconds
         run.voice.event("checkpoint_end", step=step, path=path, seconds=seconds, fault=fault)
         run.voice.line(fault or f"Saved model file to: {path}")
-        if run.epoch() > self.epoch and not fault:
-            self._mark(f"epoch_{run.epoch()}")
-        self.epoch = run.epoch()  # one that failed is not tried again at every step
+        if epoch > self.epoch and not fault:
+            self._mark(f"epoch_{epoch}")
+        self.epoch = epoch  # one that failed is not tried again at every step
         self.save_failed, self.save_wanted, self.saved_s = bool(fault), False, time.monotonic()
         self.watchdog.alive(f"after the checkpoint of step {step}")
 
     def _mark(self, name: str) -> None:
-        if saved := self.saved:
+        if saved := self.run.saved:
             self._tried(lambda: self.run.store.mark(name, saved), f"the link {name}")
 
     def _tried(self, write: Callable[[], None], what: str) -> bool:
@@ -257,10 +172,12 @@ class Border:
         if since is None or self.grace_s is None:
             return True
         left = self.grace_s - (time.monotonic() - since)
-        if left > (self.progress.save_s or 0.0):
-            return True
-        self.run.voice.line(f"weights.pt is not written: {left:.1f} s of grace are left; see `sample CKPT`")
-        return False
+        enough = left > (self.progress.save_s or 0.0)
+        if not enough:
+            self.run.voice.line(
+                f"weights.pt is not written: {left:.1f} s of grace are left; see `sample CKPT`"
+            )
+        return enough
 
     def _evaluate(self) -> None:
         run, step = self.run, self.progress.step
@@ -284,13 +201,13 @@ class Border:
     @torch.no_grad()
     def _figures(self) -> dict[str, float | None]:
         run, where, figures = self.run, self.run.where, dict[str, float | None]()
-        validation, asked, shape = run.validation, run.asked, run.plan.shape
+        validation, asked, seq = run.validation, run.asked, run.plan.shape.seq
         if validation:
             figures |= validation.figures(self._summed(lambda: validation.sums(self._losses, where)))
         if asked:
-            at_once = run.plan.device_batch * shape.seq
-            count = self._summed(lambda: right(asked, shape.seq, at_once, self._losses, where))
-            figures["hellaswag_acc"] = count[0] / len(asked)
+            at_once = run.plan.device_batch * seq
+            count = self._summed(lambda: right(asked, seq, at_once, self._losses, where))
+            figures["hellaswag_acc"] = count.item() / len(asked)
         prompt = self.options.sample_prompt
         if prompt is not None and (tokenizer := run.corpus.tokenizer):
             with where.together():
@@ -298,11 +215,11 @@ class Border:
                 run.voice.sample(self.progress.step, text)
         return figures
 
-    def _summed(self, measure: Callable[[], list[float]]) -> list[float]:
-        """The sum over ranks of what each measures."""
+    def _summed(self, measure: Callable[[], Tensor]) -> Tensor:
+        """Over all ranks, once all have measured: a sum would wait for ever for one that has failed."""
         with self.run.where.together():
             mine = measure()
-        return [sum(parts) for parts in zip(*self.run.where.gather(mine), strict=True)]
+        return self.run.where.sum(mine)
 
     def _losses(self, tokens: Tensor) -> Tensor:
         self.watchdog.alive(f"evaluating at step {self.progress.step}")
@@ -326,7 +243,7 @@ class Border:
             progress.best_loss, progress.best_step = loss, step
         if best and step > 0 and self.saved_step != step and (options.save_every or options.save_minutes):
             self._save()
-        if (saved := self.saved) and self.saved_step == step:
+        if (saved := self.run.saved) and self.saved_step == step:
             self._tried(
                 lambda: write_manifest(saved, {**manifest(saved), "val_loss": loss}),
                 "the validation of a checkpoint",

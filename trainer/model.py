@@ -10,6 +10,7 @@ from torch.torch_version import TorchVersion
 from torch.utils.checkpoint import checkpoint
 
 from gputel.trainer.kernels import Fp8Linear, capped_logits, mean_loss, norm, relu_squared, token_losses
+from gputel.trainer.network import BUCKET_MB
 from gputel.trainer.options import TrainingPlan
 from gputel.trainer.ranks import PADDED, World, placed, replicated, sharded
 from gputel.trainer.shape import MLP_RATIO, Shape
@@ -157,4 +158,4 @@ def built(plan: TrainingPlan, where: World) -> tuple[Model, nn.Module]:
         sharded([*model.blocks, model], where, bf16=plan.bf16)
     model.on(where.device)
     model.initialize(options.seed)
-    return model, model if fsdp else replicated(model, where, wan=options.network == "wan")
+    return model, model if fsdp else replicated(model, where, bucket_mb=BUCKET_MB[options.network])

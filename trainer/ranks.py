@@ -38,17 +38,6 @@ SIGNALS = (*STOPS, "SIGUSR1")
 IMPATIENT_SECONDS = 3.0
 PADDED = ("embedding.weight", "head.weight")
 
-# For links between cities: no InfiniBand, large buffers, many sockets. NVLink inside a node stays, and computation
-# still overlaps with communication.
-WAN = {
-    "NCCL_IB_DISABLE": "1",
-    "NCCL_BUFFSIZE": "4194304",
-    "NCCL_MIN_NCHANNELS": "4",
-    "NCCL_NSOCKS_PERTHREAD": "4",
-    "NCCL_SOCKET_NTHREADS": "4",
-    "PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:512",
-}
-
 
 @dataclass(frozen=True)
 class World:
@@ -98,10 +87,8 @@ class World:
         return decision
 
 
-def join(device: str, timeout_s: float, *, wan: bool = False) -> World:
+def join(device: str, timeout_s: float) -> World:
     """One process, or the rank that torchrun has made this process."""
-    for name, value in WAN.items() if wan else ():
-        os.environ.setdefault(name, value)
     rank, local_rank, size = (int(os.environ.get(name, 0)) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
     here = _device(device, local_rank)
     if size <= 1:
@@ -244,11 +231,11 @@ def sharded(parts: Sequence[nn.Module], where: World, *, bf16: bool) -> None:
         fully_shard(part, mesh=mesh, mp_policy=halved if bf16 else MixedPrecisionPolicy())
 
 
-def replicated(model: nn.Module, where: World, *, wan: bool = False) -> nn.Module:
-    """Behind DDP where there are several ranks. A slow link carries few large buckets better than many small."""
+def replicated(model: nn.Module, where: World, *, bucket_mb: float) -> nn.Module:
+    """Behind DDP where there are several ranks."""
     if where.size == 1:
         return model
-    devices, bucket_mb = [where.local_rank] if where.device.type == "cuda" else None, 100 if wan else 25
+    devices = [where.local_rank] if where.device.type == "cuda" else None
     return DistributedDataParallel(model, devices, bucket_cap_mb=bucket_mb, gradient_as_bucket_view=True)
 
 

@@ -2,43 +2,42 @@
 
 A step is started before the last one is read, so that a GPU never waits for the host to print; on a CPU the
 same code reads a finished step. What ranks must agree on travels in the sum that carries the loss, and is
-heeded when it is read. At the end is the clock, which times steps without waiting for the device.
+heeded when it is read.
 """
 
 import gc
+import json
 import math
 import time
 import zlib
 from collections import deque
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed import GradBucket  # type: ignore[attr-defined]
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, bf16_compress_hook
 from torch.distributed.tensor import DTensor
-from torch.futures import Future
-from torch.nn.parallel import DistributedDataParallel
 
-from gputel.trainer.border import Border, TrainingRun, assembled, banner
-from gputel.trainer.checkpoint import run_folder
-from gputel.trainer.data import Feed
-from gputel.trainer.options import Options
+from gputel.trainer.border import Border, TrainingRun
+from gputel.trainer.checkpoint import Store, manifest, restore, resumed_from, run_folder, same_run
+from gputel.trainer.clock import Marks, Spans, StampClock
+from gputel.trainer.data import Feed, open_corpus
+from gputel.trainer.evaluate import validation_for
+from gputel.trainer.hellaswag import questions
+from gputel.trainer.kernels import choose_attention, require_fp8
+from gputel.trainer.model import built
+from gputel.trainer.network import network_settings, time_travels
+from gputel.trainer.optim import optimizer
+from gputel.trainer.options import Options, Progress, settled
 from gputel.trainer.ranks import SIGNALS, STOPS, RankWatchdog, StopSignals, World, accumulating
-from gputel.trainer.say import Voice
+from gputel.trainer.say import TrainerError, Voice
 from gputel.trainer.shape import mfu_percent
 
 SAVES = {"SIGUSR1", "minutes"}
 VOTES = (*SIGNALS, "minutes", "hours", "budget", "bad data")
 BAD_DATA = VOTES.index("bad data")
 ETA_STEPS = 50
-Marks = list[tuple[str, Any]]  # a kind of work, and the stamp where it begins
-Spans = list[tuple[Any, Any]]
 
 
 def train(options: Options, where: World) -> int:
@@ -70,9 +69,7 @@ def exit_code(reason: str) -> int:
 class OpenStep:
     """A step under way: where the run stood before it, what the device will report of it, what the host knew."""
 
-    step: int
-    position: int
-    tokens: int
+    before: Progress
     sums: Tensor
     marks: Marks
     travels: Spans | None
@@ -88,12 +85,10 @@ class Training:
         self.watchdog = RankWatchdog(run.where, self.options.rank_timeout)
         self.border = Border(run, self.watchdog)
         self.clock = StampClock(run.where.device)
-        self.clock.time_travels(run.engine, bf16=self.options.network == "wan")
-        self.first_step = run.progress.step
-        self.recent_s: deque[float] = deque(maxlen=ETA_STEPS)
+        time_travels(run.engine, self.clock, bf16=self.options.network == "wan")
+        self.first_step, self.recent_s = run.progress.step, deque[float](maxlen=ETA_STEPS)
         self.asked_to_stop: str | None = None
-        self.heard: set[str] = set()
-        self.reported = 0
+        self.heard, self.reported = set[str](), 0
         self._report_left_out()
 
     def until_done(self) -> str:
@@ -134,8 +129,7 @@ class Training:
         run.optimizer.zero_grad()
         sums = _on_its_way(torch.cat([shared, norm[None], bad[None].float()]), torch.device("cpu"))
         self.clock.mark("end")
-        place = progress.step, progress.position, progress.tokens
-        started = OpenStep(*place, sums, *self.clock.taken(), data_s, lrm, run.epoch())
+        started = OpenStep(replace(progress), sums, *self.clock.taken(), data_s, lrm, run.epoch())
         progress.step += 1
         progress.position += plan.rows_per_step
         progress.tokens += plan.tokens_per_step
@@ -143,16 +137,18 @@ class Training:
 
     def _gradients(self) -> tuple[Tensor, float]:
         """All micro-batches of this rank: their mean loss, and the seconds for which the data let us wait."""
-        run, plan = self.run, self.plan
+        run, plan, options = self.run, self.plan, self.options
         loss, data_s = torch.zeros((), device=run.where.device), 0.0
         for micro in range(plan.accumulation):
             self.clock.mark("data")
             waited = time.perf_counter()
             ids, targets = self.feed.next()
             data_s += time.perf_counter() - waited
-            self._throw_dice(micro)
+            if options.dropout:  # its dice follow from the place in the run: the same on any number of ranks
+                place = micro * run.where.size + run.where.rank
+                torch.manual_seed(zlib.crc32(f"{options.seed} {self.progress.step} {place}".encode()))
             last = micro == plan.accumulation - 1
-            with accumulating(run.engine, last=last, keep_whole=self.options.keep_whole_gradients):
+            with accumulating(run.engine, last=last, keep_whole=options.keep_whole_gradients):
                 self.clock.mark("forward")
                 part = run.engine(ids, targets) / plan.accumulation
                 self.clock.mark("backward")
@@ -160,13 +156,6 @@ class Training:
             loss += part.detach()
         self.clock.mark("agreement")
         return loss, data_s
-
-    def _throw_dice(self, micro: int) -> None:
-        """Dropout's seed follows from the micro-batch's place in the run: it is the same on any number of ranks and
-        after any resume, and no rank can be given another one's."""
-        if self.options.dropout:
-            place = micro * self.run.where.size + self.run.where.rank
-            torch.manual_seed(zlib.crc32(f"{self.options.seed} {self.progress.step} {place}".encode()))
 
     def _votes(self) -> list[float]:
         """What this rank knows and the others may not: signals, its clock, data that it cannot read."""
@@ -176,22 +165,30 @@ class Training:
 
     def _settle(self, started: OpenStep) -> None:
         """Read what a step came to, say it, and heed what the ranks have agreed on."""
+        progress, before = self.progress, started.before
         seconds = self.clock.advance(started.marks[-1][1])
         loss, *votes, norm, bad = started.sums.tolist()
-        self.progress.train_s += seconds
+        progress.train_s += seconds
         self._heed({name for name, count in zip(VOTES, votes, strict=True) if count})
         self._report_left_out()
         if votes[BAD_DATA]:  # its update was left out on all ranks: the run goes on from before it
-            if started.step < self.progress.step:
-                place = started.step, started.position, started.tokens
-                self.progress.step, self.progress.position, self.progress.tokens = place
+            if before.step < progress.step:
+                progress.step, progress.position, progress.tokens = (
+                    before.step,
+                    before.position,
+                    before.tokens,
+                )
             return
-        step, steps = started.step, self.plan.steps
-        self._note_skip(step, loss, norm, skipped=bool(bad))
-        printed = step == steps - 1 or step % self.options.log_every == 0
+        progress.skips += bool(bad)
+        progress.skips_in_a_row = progress.skips_in_a_row + 1 if bad else 0
+        if bad:
+            skip = {"loss": loss, "grad_norm": norm, "in_a_row": progress.skips_in_a_row}
+            self.run.voice.event("skip", step=before.step, **skip)
+            self.run.voice.line(f"skipped the update of step {before.step}: loss or gradient is not finite")
+        printed = before.step == self.plan.steps - 1 or before.step % self.options.log_every == 0
         figures = self._figures(started, loss, norm, seconds)
-        self.run.voice.step(step, steps, figures, printed=printed, at=self.clock.ended)
-        if step == self.first_step:
+        self.run.voice.step(before.step, self.plan.steps, figures, printed=printed, at=self.clock.ended)
+        if before.step == self.first_step:
             gc.collect()
             gc.freeze()  # what has been built by now stays until the end; the collector need not look at it again
         else:
@@ -212,25 +209,16 @@ class Training:
 
     def _report_left_out(self) -> None:
         left_out = list((self.run.corpus.left_out or {}).values())
-        for fault in left_out[self.reported :]:
-            self.reported += 1
-            self.run.voice.event("bad_data", place=fault.place, fault=fault.fault, left_out=self.reported)
-            self.run.voice.line(f"left out ({self.reported}): {fault.place}: {fault.fault}")
-
-    def _note_skip(self, step: int, loss: float, norm: float, *, skipped: bool) -> None:
-        progress = self.progress
-        progress.skips += skipped
-        progress.skips_in_a_row = progress.skips_in_a_row + 1 if skipped else 0
-        if skipped:
-            in_a_row = progress.skips_in_a_row
-            self.run.voice.event("skip", step=step, loss=loss, grad_norm=norm, in_a_row=in_a_row)
-            self.run.voice.line(f"skipped the update of step {step}: loss or gradient is not finite")
+        for count, fault in enumerate(left_out[self.reported :], self.reported + 1):
+            self.run.voice.event("bad_data", place=fault.place, fault=fault.fault, left_out=count)
+            self.run.voice.line(f"left out ({count}): {fault.place}: {fault.fault}")
+        self.reported = len(left_out)
 
     def _figures(
         self, started: OpenStep, loss: float, norm: float, seconds: float
     ) -> dict[str, float | None]:
         """None is what was not measured; names and order are those of say.py and metrics.jsonl."""
-        plan, parts, travels = self.plan, self.clock.parts_ms(started.marks), started.travels
+        plan, step, parts = self.plan, started.before.step, self.clock.parts_ms(started.marks)
         rate = plan.tokens_per_step / seconds
         usual_s = sum(self.recent_s) / len(self.recent_s) if self.recent_s else seconds
         return {
@@ -239,17 +227,17 @@ class Training:
             "lrm": started.lrm,
             "dt_ms": seconds * 1e3,
             "tok_per_sec": rate,
-            "mfu": mfu_percent(plan.shape, rate, plan.peak_flops, self.run.where.size),
+            "mfu": mfu_percent(plan.shape, rate, plan.peak_flops, plan.gpus),
             "total_time_min": self.progress.train_s / 60,
             "lr": plan.matrix_lr * started.lrm,
             "data_ms": started.data_s * 1e3,
             "mem_gib": torch.cuda.max_memory_allocated() / 2**30 if self.clock.on_gpu else None,
             "epoch": started.epoch,
-            "eta_min": usual_s * (plan.steps - 1 - started.step) / 60,
-            "tokens": (started.step + 1) * plan.tokens_per_step,
+            "eta_min": usual_s * (plan.steps - 1 - step) / 60,
+            "tokens": (step + 1) * plan.tokens_per_step,
             "forward_ms": parts["forward"],
             "backward_ms": parts["backward"],
-            "communication_ms": self.clock.ms_of_any(travels) if travels else None,
+            "communication_ms": self.clock.ms_of_any(started.travels) if started.travels else None,
             "agreement_ms": parts["agreement"],
             "optimizer_ms": parts["optimizer"],
         }
@@ -262,91 +250,79 @@ def _on_its_way(values: Tensor, device: torch.device) -> Tensor:
     return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values
 
 
-class StampClock:
-    """Stamps mark places in the device's work: on a GPU an event in its stream, and the host may be a step ahead
-    of it; a CPU has done its work when a call returns, and the time is enough.
+def assembled(options: Options, where: World, folder: Path, voice: Voice) -> TrainingRun:
+    """A run that is ready for its first step, or stands where it was left. First is checked what costs nothing to
+    check, then the data; then all is built."""
+    with where.together():
+        skip_bad = options.skip_bad_data
+        corpus = open_corpus(options.data, options.val_data, options.tokenizer, skip_bad=skip_bad)
+        plan = settled(options, where, corpus)
+        if options.sample_prompt is not None and corpus.tokenizer is None:
+            raise TrainerError("--sample-prompt", "needs to know how text becomes tokens", "give --tokenizer")
+        choose_attention(options.attention, where.device, options.dropout)
+        if options.fp8:
+            require_fp8(where.device, plan.shape.dim, plan.device_batch * plan.shape.seq)
+        asked = questions(Path(options.hellaswag), corpus.tokenizer) if options.hellaswag else []
+        corpus.check(plan.shape.vocab, lambda number: number % where.size == where.rank)
+    if corpus.left_out is not None:
+        for others in where.gather(corpus.left_out):
+            corpus.left_out.update(others)
+    with where.together():
+        corpus = corpus.readable()
+        validation = validation_for(plan, corpus, where.device) if options.eval_every else None
+        rows = corpus.training(plan.shape.seq, options.seed)
+        if options.tensorboard:
+            voice.open_board(asdict(options))
+    model, engine = built(plan, where)
+    trained = model, engine, optimizer(model, plan, where.rank)
+    store = Store(folder / "checkpoints", where, keep=options.keep)
+    where.from_main(store.tidy)
+    run = TrainingRun(plan, where, folder, voice, corpus, rows, validation, asked, *trained, store)
+    if options.resume:
+        _resume(run, options.resume)
+    return run
 
-    A step lasts from the end of the one before to its own, both as the device passed them. `ended` is when the last
-    one did on the host's clock, to which the stamps are tied while the device is idle.
-    """
 
-    def __init__(self, device: torch.device) -> None:
-        self.on_gpu = device.type == "cuda"
-        self.marks: Marks = []
-        self.travels: Spans | None = None
-        self.resume()
+def _resume(run: TrainingRun, resume: str) -> None:
+    checkpoint = run.where.from_main(lambda: resumed_from(resume, run.store.folder, run.voice.line))
+    if checkpoint is None:
+        return
+    now = json.loads(json.dumps(run.about()))  # as a manifest would hold it
+    for change in same_run(checkpoint, now):
+        run.voice.line(f"changed since the checkpoint: {change}")
+    restore(checkpoint, run.model, run.optimizer)
+    run.progress = Progress(**manifest(checkpoint)["progress"])
+    run.zero -= run.progress.wall_s
+    run.saved = checkpoint if checkpoint.parent == run.store.folder.resolve() else None
+    run.voice.line(f"Resuming from {checkpoint.name} with step {run.progress.step}")
+    run.voice.event("resume", checkpoint=checkpoint.name, step=run.progress.step)
 
-    def stamp(self) -> Any:
-        if not self.on_gpu:
-            return time.monotonic()
-        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        event.record()
-        return event
 
-    def wait(self, stamp: Any) -> None:
-        """Until the device has passed it."""
-        if self.on_gpu:
-            stamp.synchronize()
-
-    def ms(self, first: Any, second: Any) -> float:
-        return float(first.elapsed_time(second)) if self.on_gpu else (second - first) * 1e3
-
-    def now(self) -> float:
-        return time.monotonic()
-
-    def resume(self) -> None:
-        """At the start and after a pause: a checkpoint or an evaluation is no part of a step."""
-        self.last = self.stamp()
-        self.wait(self.last)
-        self.ended = self.now()
-
-    def advance(self, end: Any) -> float:
-        """Wait for the end of a step; its seconds."""
-        self.wait(end)
-        seconds = self.ms(self.last, end) / 1e3
-        self.last, self.ended = end, self.ended + seconds
-        return seconds
-
-    def mark(self, kind: str) -> None:
-        """Another kind of work begins here."""
-        self.marks.append((kind, self.stamp()))
-
-    def taken(self) -> tuple[Marks, Spans | None]:
-        """The marks of a step, and when its gradients travelled, if that is timed."""
-        taken = self.marks, self.travels
-        self.marks, self.travels = [], None if self.travels is None else []
-        return taken
-
-    def parts_ms(self, marks: Marks) -> dict[str, float]:
-        parts = dict.fromkeys((kind for kind, _ in marks), 0.0)
-        for (kind, begin), (_, end) in pairwise(marks):
-            parts[kind] += self.ms(begin, end)
-        return parts
-
-    def ms_of_any(self, spans: Spans) -> float:
-        """How long at least one of these spans lasted: they overlap, and waiting in a queue is no work."""
-        total = reached = 0.0
-        for begin, end in sorted((self.ms(spans[0][0], b), self.ms(spans[0][0], e)) for b, e in spans):
-            total += max(0.0, end - max(begin, reached))
-            reached = max(reached, end)
-        return total
-
-    def time_travels(self, engine: nn.Module, *, bf16: bool) -> None:
-        """Note when gradients travel, a bucket at a time, in bf16 if asked: the backward pass goes on meanwhile.
-        Not with gloo: its thread frees a hook's futures under the lock of a main thread that waits for it."""
-        if not (self.on_gpu and isinstance(engine, DistributedDataParallel)):
-            return
-        send, self.travels = bf16_compress_hook if bf16 else allreduce_hook, []
-
-        def hook(_: object, bucket: GradBucket) -> Future[Tensor]:
-            began = self.stamp()
-
-            def arrived(sent: Future[Tensor]) -> Tensor:
-                assert self.travels is not None
-                self.travels.append((began, self.stamp()))
-                return sent.value()
-
-            assert dist.group.WORLD
-            return send(dist.group.WORLD, bucket).then(arrived)
-
-        engine.register_comm_hook(None, hook)
+def banner(run: TrainingRun) -> list[str]:
+    """The first lines of a log: what will be trained, on what, for how long. One `name: value` a line."""
+    plan, shape, where, options = run.plan, run.plan.shape, run.where, run.plan.options
+    tokens, batch, compiled = plan.steps * plan.tokens_per_step, plan.device_batch, plan.compiled
+    peak = f"{plan.peak_flops:.3e} FLOP/s per GPU, dense bf16" if plan.peak_flops else "not known, so no mfu"
+    numbers = ("bf16" if plan.bf16 else "fp32") + (", matrices in FP8" if options.fp8 else "")
+    return [
+        f"Run: {run.folder.name} in {run.folder}",
+        f"Model: depth {shape.depth}, dim {shape.dim}, {shape.heads} heads of {shape.head_dim}, "
+        f"vocabulary {shape.vocab:,}, sequence {shape.seq:,}, dropout {options.dropout:g}",
+        f"Number of parameters: {shape.parameters:,}",
+        f"Estimated FLOPs per token: {shape.flops_per_token:.6e}",
+        f"Data: {run.corpus.described}",
+        f"Device: {where.device.type}, {where.size} ranks, {numbers}, "
+        f"{'compiled' if compiled else 'eager'}, shard {options.shard}",
+        f"Peak of {plan.gpu_name or 'a CPU'}: {peak}",
+        f"Tokens / micro-batch / rank: {batch} x {shape.seq} = {batch * shape.seq:,}",
+        f"Total batch size {plan.tokens_per_step:,} => gradient accumulation steps: {plan.accumulation}",
+        f"Optimizer: {options.optimizer}, peak lr {plan.matrix_lr:.3e} of matrices, "
+        f"{plan.embedding_lr:.3e} of the embedding, {plan.head_lr:.3e} of the head, {options.schedule} after "
+        f"{options.warmup_steps} steps of warm-up, weight decay {options.weight_decay:g}, "
+        f"gradients clipped at {options.grad_clip:g}",
+        f"Total number of training tokens: {tokens:,} in {plan.steps:,} steps",
+        f"Tokens : Params ratio: {tokens / shape.parameters:.2f}",
+        "The loss is the mean over all ranks and micro-batches; total time is that of all steps.",
+        *(["The first step compiles the model, which takes minutes."] if compiled else []),
+        *network_settings(options.network),
+    ]

@@ -139,7 +139,7 @@ def test_bug_on_one_rank_has_its_traceback_and_the_other_rank_names_it(tmp_path:
 
 def lose_the_data() -> None:
     missing = TrainerError("data", "does not exist", "see --data")
-    patch("gputel.trainer.border.open_corpus", side_effect=missing).start()
+    patch("gputel.trainer.train.open_corpus", side_effect=missing).start()
 
 
 def lose_the_data_on_rank_1() -> None:

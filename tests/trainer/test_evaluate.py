@@ -6,7 +6,8 @@ import sys
 import pytest
 import torch
 
-from gputel.trainer.evaluate import MultipleChoice, right, sampled
+from gputel.trainer.evaluate import sampled
+from gputel.trainer.hellaswag import MultipleChoice, right
 from gputel.trainer.model import Model
 from gputel.trainer.ranks import World
 from gputel.trainer.tokenizer import remade
@@ -49,7 +50,7 @@ def test_multiple_choice_takes_the_likeliest_ending_per_token_and_not_the_longes
         MultipleChoice([9], [[3], [2, 2]], 0),
         MultipleChoice([9], [[3], [2, 2]], 1),
     ]
-    assert right(asked, 32, at_once, losses, here) == [2.0]
-    assert right(asked[:1], 3, at_once, losses, here) == [1.0], "of what is too long the end counts"
-    shares = [right(asked, 32, at_once, losses, World(rank, rank, 2, CPU))[0] for rank in (0, 1)]
+    assert right(asked, 32, at_once, losses, here).item() == 2.0
+    assert right(asked[:1], 3, at_once, losses, here).item() == 1.0, "of what is too long the end counts"
+    shares = [right(asked, 32, at_once, losses, World(rank, rank, 2, CPU)).item() for rank in (0, 1)]
     assert sum(shares) == 2.0
