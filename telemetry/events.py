@@ -21,7 +21,7 @@ from gputel.telemetry.own_files import UNFOLLOWED, read_own
 from gputel.telemetry.secrets import mask
 
 NAME = "events.jsonl"
-ALARM = "alarm"
+ALARM, PUSH = "alarm", "push"
 LARGEST = 1 << 30
 UNREADABLE = "has lines that cannot be read and are left out"
 

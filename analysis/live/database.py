@@ -6,16 +6,16 @@ that is gone for minutes. There is no output; steps and losses are those that th
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import queue
+import re
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
-from urllib.parse import urlencode, urlsplit
+from http.client import HTTPException
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import numpy as np
 import polars as pl
@@ -26,15 +26,21 @@ from gputel.analysis.live.whole_logs import SHARE, HandedOut, WholeLog
 from gputel.analysis.logs.incremental import Increment
 from gputel.analysis.stores.assemble import make_log
 from gputel.analysis.stores.points import StoredRun, TagValues
+from gputel.telemetry.characters import parse_json, visible_line
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.remote.receiver import TOKEN, USER
+from gputel.telemetry.remote.receiver import authorization, is_server
 from gputel.telemetry.secrets import mask
 
 PREFIX = "prometheus:"
 PAST_S, LATE_S, GONE_S = 600, 5, 30
 EVERY_S, TIMEOUT_S = 1.0, 10.0
 LONGEST_FAULT = 200
+LARGEST_ANSWER = 256 << 20
+"""Ten minutes of a hundred nodes are a third of it."""
+LAST_S = 1 << 32  # the year 2106, in seconds since 1970
+LARGEST_STEP = 1 << 53
+RANK = re.compile(r"[0-9]{1,9}")
 TRAINING = "gputel_train_"
 GPU = "gputel_gpu_"
 WANTED = (
@@ -46,33 +52,55 @@ Samples = dict[tuple[str, str, str], list[tuple[float, float]]]
 """(metric, node, GPU) -> moments in seconds since 1970, and values."""
 
 
+class PushedSeries(NamedTuple):
+    """One series of a server's answer, with moments in seconds since 1970."""
+
+    labels: dict[str, str]
+    values: list[tuple[float, float]]
+
+
 class Database:
     """Asks a server for the samples of one run. Raises GputelError unless the address is an http one."""
 
     def __init__(self, address: str, run: str, env: Mapping[str, str] = os.environ) -> None:
-        parts = urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        place = f"--from {PREFIX}{mask(address)}"
+        if not is_server(address):
             hint = f"such as --from {PREFIX}https://metrics.example.com"
-            raise GputelError(
-                f"--from {PREFIX}{mask(address)}", "is no address of a server", hint, exit_code=2
-            )
+            raise GputelError(place, "is no address of a server", hint, exit_code=2)
         self._address, self._run = address.rstrip("/"), run
-        token, user = env.get(TOKEN, ""), env.get(USER, "")
-        known = (
-            f"Basic {base64.b64encode(f'{user}:{token}'.encode()).decode()}" if user else f"Bearer {token}"
-        )
-        self._headers = {"Authorization": known} if token else {}
+        self._headers = authorization(place, address, env)
+        self._opener = urllib.request.build_opener(_NoRedirects)
 
-    def ask(self, seconds: int) -> list[dict[str, Any]]:
-        """The series of the last seconds, as the server's JSON has them. Raises OSError or ValueError."""
+    def ask(self, seconds: int) -> list[PushedSeries]:
+        """The series of the last seconds. Raises OSError, HTTPException or ValueError."""
         name = self._run.replace("\\", "\\\\").replace('"', '\\"')
         query = f'{{__name__=~"{WANTED}",run="{name}"}}[{seconds}s]'
         request = urllib.request.Request(
             f"{self._address}/api/v1/query", urlencode({"query": query}).encode(), self._headers
         )
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
-        return found
+        with self._opener.open(request, timeout=TIMEOUT_S) as answer:
+            return series_of(answer.read(LARGEST_ANSWER))
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect, which would take the token to another server."""
+
+    def redirect_request(self, *_words: object) -> None:
+        return None
+
+
+def series_of(answer: bytes) -> list[PushedSeries]:
+    """The series in an answer of Prometheus' API; raises ValueError for anything else."""
+    try:
+        return [
+            PushedSeries(
+                {f"{label}": f"{text}" for label, text in each["metric"].items()},
+                [(float(at), float(value)) for at, value in each["values"] if 0 <= float(at) < LAST_S],
+            )
+            for each in parse_json(answer)["data"]["result"]
+        ]
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError):
+        raise ValueError("the answer is not one of Prometheus' API") from None
 
 
 class FollowedDatabase(Followed):
@@ -81,7 +109,7 @@ class FollowedDatabase(Followed):
     def __init__(self, address: str, run: str, now: Callable[[], float] = time.time) -> None:
         super().__init__(run, f"{PREFIX}{mask(address)}/{run}", None, None)
         self._database, self._now = Database(address, run), now
-        self._answers: queue.SimpleQueue[list[dict[str, Any]] | str] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[list[PushedSeries] | str] = queue.SimpleQueue()
         self._seen: dict[tuple[tuple[str, str], ...], float] = {}
         self._newest: dict[str, float] = {}
         self._up: dict[str, float] = {}
@@ -108,10 +136,10 @@ class FollowedDatabase(Followed):
     def look(self) -> None:
         hosts = [
             {
-                "node_rank": int(node) if node.isdecimal() else node,
+                "node_rank": int(node) if RANK.fullmatch(node) else node,
                 "host": {"name": cards[0].get("host")},
                 "gpus": [
-                    {"gpu": card["gpu"], "uuid": card.get("uuid"), "name": card.get("model")}
+                    {"gpu": card.get("gpu", ""), "uuid": card.get("uuid"), "name": card.get("model")}
                     for card in cards
                 ],
             }
@@ -158,24 +186,22 @@ class FollowedDatabase(Followed):
                 found = self._database.ask(min(int(asked - answered) + LATE_S, PAST_S))
                 self._answers.put(found)
                 answered = asked if found else answered
-            except (OSError, ValueError, KeyError) as error:
-                self._answers.put(f"cannot be asked: {mask(str(error))[:LONGEST_FAULT]}")
+            except (OSError, HTTPException, ValueError) as error:
+                self._answers.put(
+                    f"cannot be asked: {visible_line(mask(str(error).strip()))[:LONGEST_FAULT]}"
+                )
             self._closed.wait(EVERY_S)
 
-    def _take(self, answer: list[dict[str, Any]], samples: Samples) -> None:
+    def _take(self, answer: list[PushedSeries], samples: Samples) -> None:
         """Adds what has not been seen yet."""
-        for series in answer:
-            labels = dict(series["metric"])
-            key, metric, node = tuple(sorted(labels.items())), labels["__name__"], labels.get("node", "")
-            new = [
-                (float(at), float(value))
-                for at, value in series["values"]
-                if float(at) > self._seen.get(key, 0.0)
-            ]
+        for labels, values in answer:
+            metric, node = labels.get("__name__", ""), labels.get("node", "")
+            key = tuple(sorted(labels.items()))
+            new = [(at, value) for at, value in values if at > self._seen.get(key, 0.0)]
             if not new:
                 continue
-            self._seen[key] = new[-1][0]
-            self._newest[node] = max(self._newest.get(node, 0.0), new[-1][0])
+            self._seen[key] = max(at for at, _ in new)
+            self._newest[node] = max(self._newest.get(node, 0.0), self._seen[key])
             if metric == "gputel_up":
                 self._up[node] = new[-1][1]
             elif metric == f"{GPU}info":
@@ -217,7 +243,7 @@ class _Training:
         self._node = self._node or (nodes[0] if nodes else None)
         for (metric, node, _), values in samples.items():
             if node == self._node and metric == "gputel_step":
-                self._steps.update(values)
+                self._steps.update((at, step) for at, step in values if 0 <= step < LARGEST_STEP)
                 self.is_pending = True
             elif node == self._node and metric.startswith(TRAINING):
                 self._values.setdefault(metric.removeprefix(TRAINING), {}).update(values)

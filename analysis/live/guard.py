@@ -30,7 +30,6 @@ from gputel.analysis.live.view import Terms
 from gputel.telemetry import clock, events, run_folder, training_state
 from gputel.telemetry.characters import visible_line
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.remote import push
 from gputel.telemetry.secrets import mask
 from gputel.telemetry.training_state import TrainingState
 
@@ -135,7 +134,7 @@ class Guard:
     def _repeat_faults(self, update: Update) -> None:
         """Says how pushing goes: the process that pushes may outlive the reader of its lines, and says nothing."""
         for event in update.recorder_events if update.live else ():
-            if event.get("kind") == push.EVENT:
+            if event.get("kind") == events.PUSH:
                 say(f"{event.get('text')}")
 
     def _stop(self, rule: str, why: str) -> None:

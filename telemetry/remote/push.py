@@ -24,7 +24,6 @@ from gputel.telemetry.remote import remote_write
 from gputel.telemetry.remote.live_rows import LiveRow, LiveRows
 from gputel.telemetry.remote.receiver import PushAnswer, Receiver
 
-EVENT = "push"
 EVERY_S, RAREST_S = 1.0, 10.0
 SETTLED_S = 0.25  # until the sampler has written a second that is over
 SPREAD_S = 0.5  # over which the nodes of a run push, each at its own moment
@@ -195,7 +194,7 @@ class Pusher:
     def _note(self, text: str) -> None:
         """An event; a full disk leaves it out."""
         with suppress(OSError):
-            events.note(self._segment, EVENT, text)
+            events.note(self._segment, events.PUSH, text)
 
 
 def push(segment: Path, address: str, run: str, node: int) -> None:

@@ -66,25 +66,19 @@ class Receiver:
 
     def __init__(self, address: str, env: Mapping[str, str] = os.environ) -> None:
         self.address = mask(address)
-        parts = urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port(address):
+        if not is_server(address):
             hint = f"such as https://metrics.example.com{WRITE_PATH}"
             raise GputelError(f"--push {self.address}", "is no address to push to", hint, exit_code=2)
+        parts = urlsplit(address)
         if parts.username or parts.password:
             fault = "an address is kept in records, a key must not be"
             raise GputelError(f"--push {self.address}", fault, f"set {USER} and {TOKEN}", exit_code=2)
         self._token = env.get(TOKEN, "")
-        if not (self._token.isascii() and (self._token.isprintable() or not self._token)):
-            raise GputelError(
-                TOKEN, "holds a character that no token has", "is there a line end?", exit_code=2
-            )
-        if self._token and parts.scheme == "http" and not is_loopback(parts.hostname):
-            fault = f"{TOKEN} would cross the network unencrypted"
-            raise GputelError(f"--push {self.address}", fault, "use https", exit_code=2)
-        self._host, self._port, self._is_tls = parts.hostname, parts.port, parts.scheme == "https"
+        headers = authorization(f"--push {self.address}", address, env)
+        self._host, self._port, self._is_tls = f"{parts.hostname}", parts.port, parts.scheme == "https"
         path = parts.path if parts.path.strip("/") else WRITE_PATH
         self._target = f"{path}?{parts.query}" if parts.query else path
-        self._headers = HEADERS | _authorization(env.get(USER, ""), self._token)
+        self._headers = HEADERS | headers
         self._connection: HTTPConnection | None = None
 
     def post(self, body: bytes) -> PushAnswer:
@@ -152,18 +146,26 @@ class Receiver:
         return visible_line(mask(without))[:LONGEST_TEXT]
 
 
-def _has_port(address: str) -> bool:
-    """Whether its port is a number, if it has one."""
-    try:
-        return urlsplit(address).port != 0
-    except ValueError:
-        return False
-
-
-def _authorization(user: str, token: str) -> dict[str, str]:
+def authorization(place: str, address: str, env: Mapping[str, str]) -> dict[str, str]:
+    """The header with the user's key, {} without one. Raises GputelError for a key that must not be sent there."""
+    user, token, parts = env.get(USER, ""), env.get(TOKEN, ""), urlsplit(address)
     if not token:
         return {}
+    if not (token.isascii() and token.isprintable()):
+        raise GputelError(TOKEN, "holds a character that no token has", "is there a line end?", exit_code=2)
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
+        fault = f"{TOKEN} would cross the network unencrypted"
+        raise GputelError(place, fault, "use https", exit_code=2)
     return {"Authorization": _basic(user, token) if user else f"Bearer {token}"}
+
+
+def is_server(address: str) -> bool:
+    """Whether an address names a server that speaks http."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _proxy_authorization(user: str | None, password: str | None) -> dict[str, str]:

@@ -67,7 +67,7 @@ class PushOrder:
         try:
             push.push(Path(self.segment), self.address, self.run, self.node)
         except Exception as error:
-            _note(Path(self.segment), f"pushing has ended by a fault of gputel: {error}", push.EVENT)
+            _note(Path(self.segment), f"pushing has ended by a fault of gputel: {error}", events.PUSH)
             raise
 
 

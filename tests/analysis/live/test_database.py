@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,6 +95,113 @@ def test_server_that_is_away_is_asked_again() -> None:
     assert "Connection refused" in (followed.trouble or "")
 
 
-def test_address_that_is_none_is_refused() -> None:
+@pytest.mark.parametrize("address", ["metrics.example.com", "http://[::1", "http://host:port", "ftp://host"])
+def test_address_that_is_none_is_refused(address: str) -> None:
     with pytest.raises(GputelError, match="is no address of a server"):
-        Database("metrics.example.com", "d20", {})
+        Database(address, "d20", {})
+
+
+def test_token_does_not_cross_the_network_unencrypted() -> None:
+    with pytest.raises(GputelError, match="would cross the network unencrypted"):
+        Database("http://metrics.example.com", "d20", {"GPUTEL_PUSH_TOKEN": "secret"})
+
+
+class PlayedAnswer(BaseHTTPRequestHandler):
+    """Answers each question with the server's `answer`."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.wfile.write(self.server.answer)  # type: ignore[attr-defined]
+
+    def log_message(self, *_words: object) -> None:
+        pass
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), PlayedAnswer) as server:
+        server.answer = answer  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+OK = b"HTTP/1.1 200 OK\r\n\r\n"
+SERIES = '{"metric": {"__name__": "gputel_step"}, "values": [%s]}'
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "[]",
+        "null",
+        '{"data": 5}',
+        '{"data": {"result": {"a": 1}}}',
+        '{"data": {"result": [[]]}}',
+        '{"data": {"result": [{"metric": [], "values": []}]}}',
+        '{"data": {"result": [{"metric": {}, "values": 5}]}}',
+        '{"data": {"result": [{"metric": {}, "values": [5]}]}}',
+        '{"data": {"result": [{"metric": {}, "values": [[1]]}]}}',
+        '{"data": {"result": [{"metric": {}, "values": [["x", "1"]]}]}}',
+        '{"data": {"result": [{"metric": {}, "values": [[1, {}]]}]}}',
+        '{"data": {"result": [{"metric": {}, "values": [[1' + "0" * 400 + ", 1]]}]}}",
+        "[" * 100_000,
+    ],
+    ids=range(14),
+)
+def test_answer_of_another_kind_is_one_line(answer: str) -> None:
+    with answering(OK + answer.encode()) as address:
+        followed = following(address, until=lambda each: each.trouble)
+    assert followed.trouble == "cannot be asked: the answer is not one of Prometheus' API"
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (b"", "Remote end closed connection without response"),
+        (b"\x1b[31mno http\r\n\r\n", r"\x1b[31mno http"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n", "HTTP Error 302: Found"),
+    ],
+    ids=range(3),
+)
+def test_answer_that_is_no_http_is_one_line(answer: bytes, fault: str) -> None:
+    with answering(answer) as address:
+        followed = following(address, until=lambda each: each.trouble)
+    assert followed.trouble == f"cannot be asked: {fault}"
+
+
+def following(address: str, until: Callable[[FollowedDatabase], object]) -> FollowedDatabase:
+    """A run that was followed until something is so."""
+    followed = FollowedDatabase(address, "d20")
+    while not until(followed):
+        list(followed.read())
+        time.sleep(0.01)
+    followed.close()
+    return followed
+
+
+def test_values_that_no_node_pushes_are_left_out() -> None:
+    steps = (
+        '[NaN, "1"], [1e300, "1"], [-5, "1"], [10, "NaN"], [11, "1e300"], [12, "-3"], [13, "7"], [14, "8"]'
+    )
+    answer = {
+        "data": {
+            "result": [
+                {"metric": {"__name__": "gputel_step"}, "values": json.loads(f"[{steps}]")},
+                {"metric": {"__name__": "gputel_gpu_info", "node": "9" * 5000}, "values": [[13, "1"]]},
+                {"metric": {"__name__": "gputel_gpu_power_w_mean"}, "values": [[13, "Inf"]]},
+                {"metric": {"__name__": "gputel_train_loss"}, "values": [[13, "2.5"], [14, "2.25"]]},
+                {"metric": {}, "values": [[13, "1"]]},
+            ]
+        }
+    }
+    with answering(OK + json.dumps(answer).encode()) as address:
+        followed = FollowedDatabase(address, "d20")
+        rows: list[dict[str, Any]] = []
+        while not rows:
+            updates = [update.increment for update in followed.read() if update.increment]
+            rows += [row for increment in updates for row in increment.records.to_dicts()]
+            time.sleep(0.01)
+        followed.close()
+    assert (rows[0]["step"], rows[0]["loss"]) == (7, 2.5)

@@ -51,7 +51,7 @@ def pushed(segment: Path, server: push.Server, count: int, most: int = push.HOUR
 
 
 def texts(segment: Path) -> list[str]:
-    return [event["text"] for event in events.read(segment) if event["kind"] == push.EVENT]
+    return [event["text"] for event in events.read(segment) if event["kind"] == events.PUSH]
 
 
 def test_nothing_is_sent_before_an_empty_request_was_taken(live_run: Path) -> None:
