@@ -1,8 +1,9 @@
 """Offsets in time: between the clocks of nodes and ranks, and between a run's log and its telemetry.
 
-Ranks leave a step together, so their lines differ by clock offset and printing delay. The offset is constant: it
-is the median difference, and the spread says how well it is known. A rank whose steps take longer, or that prints
-later than the others, is a straggler.
+Ranks leave a step together, so their lines differ by clock offset and printing delay. The offset is constant while
+no machine is replaced: it is the median difference, and the spread says how well it is known. A rank whose steps
+take longer, or that prints later than the others, is a straggler. A delay that is always the same looks like a
+clock that is ahead: it counts by a clock that all share, or by more than twice the uncertainty of theirs.
 
 A table and a log that were not recorded together may not overlap. Usually one of them is in local time, which shows
 as a shift by whole quarters of an hour.
@@ -10,17 +11,21 @@ as a shift by whole quarters of an hour.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import polars as pl
 
 from gputel.analysis import text
+from gputel.analysis.align.clocks import WINDOW_S, ClockInterval
 from gputel.telemetry.clock import SECOND
 
 FEWEST = 5  # shared steps; with fewer, no straggler is named
 SLOWER = 1.05  # times the others' median step
 LATE = 0.05  # of a step: mean lateness of a straggler
+SURE = 2.0  # times the uncertainty of the clocks, from which a delay is one
 SOURCES = {
     "source": pl.String,
     "steps": pl.Int64,
@@ -41,6 +46,22 @@ class Straggler:
     evidence: str
 
 
+@dataclass(frozen=True)
+class NodeDelay:
+    """How much later a node prints its steps than the others, by clocks whose difference is known so well."""
+
+    node: str
+    late_s: float
+    error_s: float
+    step_s: float | None
+
+    def is_sure(self) -> bool:
+        return self.late_s > max(SURE * self.error_s, LATE * (self.step_s or 0.0))
+
+    def __str__(self) -> str:
+        return f"it prints a step {text.with_error(self.late_s, self.error_s, 3)} s after the others"
+
+
 def offsets(records: pl.DataFrame) -> pl.DataFrame:
     """Returns a row per node or rank: clock offset from the first, share of steps in which it was last, step time.
 
@@ -53,7 +74,9 @@ def offsets(records: pl.DataFrame) -> pl.DataFrame:
     first = steps["source"][0]
     base = steps.filter(pl.col("source") == first).select(*keys, base="at")
     differences = steps.join(base, on=keys).with_columns(gap=pl.col("at") - pl.col("base"))
-    differences = differences.with_columns(own=pl.col("gap") - pl.col("gap").median().over("source"))
+    differences = differences.with_columns(
+        own=pl.col("gap") - pl.col("gap").median().over("source", "attempt")
+    )
     differences = differences.with_columns(
         last=pl.col("own") == pl.col("own").max().over(keys),
         late=pl.col("own") - pl.col("own").median().over(keys),
@@ -78,6 +101,34 @@ def stragglers(sources: pl.DataFrame, *, one_clock: bool = False) -> list[Stragg
         if evidence:
             named.append(Straggler(row["source"], evidence))
     return named
+
+
+def delays(records: pl.DataFrame, ahead: Mapping[str | None, ClockInterval]) -> list[NodeDelay]:
+    """Returns a row for each node whose clock `ahead` compares with one clock, the same for all.
+
+    By the steps of the last hour since the last restart, as clocks drift, and a machine may have been replaced.
+    """
+    sources = offsets(_latest(records))
+    rows = [row for row in sources.iter_rows(named=True) if row["source"] in ahead and row["steps"] >= FEWEST]
+    known = {
+        row["source"]: (row["offset_s"] - ahead[row["source"]].middle_s, ahead[row["source"]].error_s)
+        for row in rows
+    }
+    found = []
+    for row in rows:
+        others = [known[node] for node in known if node != row["source"]]
+        if others:
+            usual, error = median([at for at, _ in others]), max(error for _, error in others)
+            at, own = known[row["source"]]
+            found.append(NodeDelay(row["source"], at - usual, own + error, row["step_s"]))
+    return found
+
+
+def _latest(records: pl.DataFrame) -> pl.DataFrame:
+    if "attempt" not in records.columns or records.is_empty():
+        return records
+    last = records.filter(pl.col("attempt") == pl.col("attempt").max())
+    return last.filter(pl.col("time") >= pl.col("time").max() - pl.duration(seconds=WINDOW_S))
 
 
 def overlap(spans: pl.DataFrame, sampled: tuple[int, int] | None) -> dict[str, Any] | None:

@@ -50,21 +50,33 @@ def node_rows(subject: RunData) -> list[NodeRow]:
     """
     if subject.recording is None:
         return []
-    segments: dict[str | None, list[Described]] = {}
-    for described in zip(subject.recording.folder.segments, subject.recording.descriptions, strict=True):
-        segments.setdefault(described[0].node, []).append(described)
+    segments = _by_node(subject)
     printed = {row["source"]: row for row in offsets.offsets(subject.log.records).iter_rows(named=True)}
-    clock = {node: _ahead_of_storage(own) for node, own in segments.items()}
+    clock = node_clocks(subject)
     first = next(iter(segments))
     return [
         NodeRow(
             node=node or "0",
             **_machine(own),
             **_in_steps(printed.get(node)),
-            **(_clock(clock[node], clock[first], printed.get(node)) if node != first else REFERENCE),
+            **(_clock(clock.get(node), clock.get(first), printed.get(node)) if node != first else REFERENCE),
         )
         for node, own in segments.items()
     ]
+
+
+def node_clocks(subject: RunData) -> dict[str | None, ClockInterval]:
+    """How far the clock of each node is ahead of the storage's, of nodes whose bundles were fetched from there."""
+    clock = {node: _ahead_of_storage(own) for node, own in _by_node(subject).items()}
+    return {node: interval for node, interval in clock.items() if interval}
+
+
+def _by_node(subject: RunData) -> dict[str | None, list[Described]]:
+    segments: dict[str | None, list[Described]] = {}
+    recording = subject.recording
+    for described in zip(recording.folder.segments, recording.descriptions, strict=True) if recording else ():
+        segments.setdefault(described[0].node, []).append(described)
+    return segments
 
 
 def _in_steps(printed: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ stragglers   a rank or node by its steps, a GPU by its clock or throttling
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ import polars as pl
 
 from gputel.analysis import text
 from gputel.analysis.align import offsets
+from gputel.analysis.align.offsets import NodeDelay
+from gputel.analysis.report.nodes import node_clocks
 from gputel.analysis.runs.mfu import OF_ONE_GPU, MfuFigures, mfu_error, mfu_figures
 from gputel.trainer.gpus import find_gpu
 
@@ -130,12 +133,15 @@ def headroom_verdict(case: Case) -> Verdict:
 
 def straggler_verdict(case: Case) -> Verdict:
     """Names the ranks, nodes and GPUs that the others wait for."""
-    sources = offsets.offsets(case.subject.log.records)
-    one_clock = case.subject.recording is not None and "node" not in case.subject.log.records.columns
+    records = case.subject.log.records
+    sources, has_nodes = offsets.offsets(records), "node" in records.columns
+    one_clock = case.subject.recording is not None and not has_nodes
+    delays = offsets.delays(records, node_clocks(case.subject)) if has_nodes else []
     evidence = [
         f"{straggler.source}: {straggler.evidence}"
         for straggler in offsets.stragglers(sources, one_clock=one_clock)
     ]
+    evidence += [f"{delay.node}: {delay}" for delay in delays if delay.is_sure()]
     evidence += _by_clock(case.gpus) + _by_throttling(case.gpus)
     if evidence:
         return Verdict(
@@ -148,7 +154,21 @@ def straggler_verdict(case: Case) -> Verdict:
     seen += [f"{' and '.join(compared)} of {len(case.gpus)} GPUs"] if compared else []
     if not seen:
         return Verdict(STRAGGLER_QUESTION, UNKNOWN, ("steps of two ranks or clocks of two GPUs are needed",))
-    return Verdict(STRAGGLER_QUESTION, "none", (f"nothing stands out in {', and '.join(seen)}",))
+    alike = f"nothing stands out in {', and '.join(seen)}"
+    clocks = _limit_of_clocks(delays) if has_nodes and len(sources) > 1 else []
+    return Verdict(STRAGGLER_QUESTION, "none", (alike, *clocks))
+
+
+def _limit_of_clocks(delays: Sequence[NodeDelay]) -> list[str]:
+    """Says which delays of a whole node would not be seen."""
+    if not delays:
+        return [
+            "a node that prints each step equally late would not be seen: its clock was compared with no other"
+        ]
+    least = 1000 * offsets.SURE * max(delay.error_s for delay in delays)
+    return [
+        f"a node that prints each step less than {least:,.0f} ms late is within the uncertainty of the clocks"
+    ]
 
 
 def _no_peak(case: Case) -> list[str]:

@@ -37,6 +37,7 @@ SIGNS = (
     ),
     ("builder error", "its endpoint is plain http", f"{PLAIN_HTTP}=1 allows it"),
     ("Connection refused", "its endpoint cannot be reached", "check its address and the network"),
+    ("kind: Timeout", "its endpoint does not answer", "check its address and the network"),
     ("dns error", "its endpoint cannot be reached", "check its address and the network"),
 )
 """What stands in a library's text, the fault that it means, and what to do."""

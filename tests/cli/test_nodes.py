@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputel.telemetry import run_folder
+from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND, SystemClock, boot_name
 from gputel.telemetry.remote import courier
 from gputel.telemetry.remote.storage import Storage
@@ -61,26 +61,60 @@ def test_run_of_one_machine_has_one_node(tmp_path: Path) -> None:
     assert (only["node"], only["offset_ms"]) == ("0", 0)
 
 
-def test_clock_of_storage_tells_how_far_those_of_nodes_are_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each node sends three bundles; the wall clock of the second is five seconds ahead."""
-    pytest.importorskip("obstore", reason="the extra s3 is not installed")
-    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
+AHEAD_S = 5.0
+
+
+def sent_by_two_nodes(tmp_path: Path, late_s: float) -> str:
+    """The address of a run: node 1 prints its steps so late, and its wall clock is five seconds ahead."""
     address = f"file://{tmp_path}/bucket/r"
-    for node, ahead_s in (("0", 0), ("1", 5)):
+    for node, ahead_s, late in (("0", 0.0, 0.0), ("1", AHEAD_S, late_s)):
         stamp = SystemClock().stamp()
-        started = stamp._replace(wall=stamp.wall + ahead_s * SECOND).as_json()
+        started = stamp._replace(wall=stamp.wall + round(ahead_s * SECOND)).as_json()
         facts = {"run": "r", "node_rank": int(node), "host": {"boot": boot_name()}, "started": started}
         segment = run_folder.create(tmp_path / f"pod{node}" / "r", facts, node=node)
+        fill(segment, [(n + ahead_s + late, step(n, dt_ms=1000)) for n in range(20)])
         sender = courier.Courier(
             segment.path, Storage(address, create=True), f"nodes/{node}/", [], courier.Sent()
         )
         for number in range(3):
-            with segment.output.open("a") as output:
-                output.write(f"step {number}\n")
+            events.note(segment.path, "mark", f"{number}")
             sender.send(over=False)
-    _, second = nodes_of(address)
+    return address
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("obstore", reason="the extra s3 is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
+
+
+@pytest.mark.usefixtures("cache")
+def test_clock_of_storage_tells_how_far_those_of_nodes_are_apart(tmp_path: Path) -> None:
+    _, second = nodes_of(sent_by_two_nodes(tmp_path, 0.0))
     assert second["how"] == "clock of storage"
     assert second["uncertainty_ms"] <= 1500
-    assert abs(second["offset_ms"] - 5000) <= second["uncertainty_ms"]
+    assert abs(second["offset_ms"] - 1000 * AHEAD_S) <= second["uncertainty_ms"]
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(
+    ("late_s", "answer", "why"),
+    [
+        (20.0, "yes", "1: it prints a step "),
+        (0.3, "none", "is within the uncertainty of the clocks"),
+    ],
+)
+def test_node_that_is_always_late_is_named_beyond_the_uncertainty_of_the_clocks(
+    tmp_path: Path, late_s: float, answer: str, why: str
+) -> None:
+    verdicts = json.loads(gputel("report", sent_by_two_nodes(tmp_path, late_s), "--json").stdout)["verdicts"]
+    (found,) = [verdict for verdict in verdicts if verdict["question"] == "stragglers"]
+    assert found["answer"] == answer
+    assert why in found["evidence"][-1]
+
+
+def test_node_whose_clock_was_compared_with_none_is_not_judged_by_its_delay(run: Path) -> None:
+    verdicts = json.loads(gputel("report", run, "--json").stdout)["verdicts"]
+    (found,) = [verdict for verdict in verdicts if verdict["question"] == "stragglers"]
+    assert found["answer"] == "none"
+    assert found["evidence"][-1].endswith("its clock was compared with no other")

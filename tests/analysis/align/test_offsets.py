@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from gputel.analysis.align import offsets
+from gputel.analysis.align.clocks import ClockInterval
 from gputel.analysis.runs import RunData
 from tests.recordings.printed import step
 
@@ -45,6 +46,41 @@ def test_offset_of_a_clock_is_the_median_of_what_lies_between_shared_steps() -> 
 def test_two_clocks_apart_make_no_straggler() -> None:
     found = offsets.offsets(records({"0": lambda n: 0.0, "1": lambda n: 7.25}, column="node"))
     assert offsets.stragglers(found) == []
+
+
+def test_clock_of_a_machine_that_replaces_another_makes_no_straggler() -> None:
+    """From step 24 on, after a restart, node 1 is another machine, whose clock is three seconds ahead."""
+    both = records({"0": lambda n: 0.0, "1": lambda n: 3.0 * (n >= 24)}, column="node")
+    restarted = both.with_columns(attempt=1 + (pl.col("step") >= 24).cast(pl.Int64))
+    assert offsets.stragglers(offsets.offsets(restarted)) == []
+
+
+@pytest.mark.parametrize(("error_s", "is_sure"), [(0.05, True), (0.15, False)])
+def test_node_that_is_always_late_is_named_beyond_twice_the_uncertainty_of_the_clocks(
+    error_s: float, is_sure: bool
+) -> None:
+    """Its clock is 7.25 s ahead, and it prints 0.4 s late; the error is that of two clocks."""
+    found = offsets.delays(
+        records({"0": late_by(0.0), "1": late_by(7.65), "2": late_by(0.01)}, column="node"),
+        {str(n): ClockInterval(at - error_s, at + error_s) for n, at in enumerate((0.0, 7.25, 0.0))},
+    )
+    assert [delay.is_sure() for delay in found] == [False, is_sure, False]
+    assert str(found[1]) == f"it prints a step 0.40 ±{2 * error_s:.2f} s after the others"
+
+
+def test_delay_is_of_the_last_restart_and_of_the_last_hour() -> None:
+    before, since = (
+        records({"0": late_by(0.0), "1": late_by(late_s)}, column="node") for late_s in (7.0, 1.0)
+    )
+    hours_ago = before.with_columns(pl.col("time").dt.offset_by("-2h"))
+    restarted, since = (
+        before.with_columns(attempt=pl.lit(0, pl.Int64)),
+        since.with_columns(step=pl.col("step") + STEPS),
+    )
+    clocks: dict[str | None, ClockInterval] = dict.fromkeys("01", ClockInterval(-0.1, 0.1))
+    for earlier in (hours_ago, restarted):
+        found = offsets.delays(pl.concat([earlier, since]), clocks)
+        assert [delay.late_s for delay in found] == pytest.approx([-1.0, 1.0])
 
 
 def test_same_delay_on_one_clock_makes_a_straggler() -> None:
