@@ -99,10 +99,24 @@ def in_random_order(chance: random.Random, block: Callable[[bool], Block]) -> Pa
     return blocks[False], blocks[True]
 
 
-class RecordedTraining:
-    """A training under `gputel record` that reads from a named pipe how many steps to do next."""
+def recording_processes(recorder: Recorder) -> Sequence[int]:
+    return (recorder.viewer, recorder.keeper(), recorder.sampler())
 
-    def __init__(self, place: Path, record: Sequence[str], environment: Mapping[str, str]) -> None:
+
+class RecordedTraining:
+    """A training under `gputel record` that reads from a named pipe how many steps to do next.
+
+    Blocks differ in whether the processes that `ours` finds run or are stopped.
+    """
+
+    def __init__(
+        self,
+        place: Path,
+        record: Sequence[str],
+        environment: Mapping[str, str],
+        ours: Callable[[Recorder], Sequence[int]] = recording_processes,
+    ) -> None:
+        self._find_ours = ours
         self._orders, self._answers = place / "orders", place / "answers"
         for path in (self._orders, self._answers):
             os.mkfifo(path)
@@ -114,8 +128,7 @@ class RecordedTraining:
         try:
             with self._orders.open("w") as self._tell, self._answers.open() as self._hear:
                 self._steps(WARM_UP)
-                recorder = self._recorder
-                self._ours = (recorder.viewer, recorder.keeper(), recorder.sampler())
+                self._ours = self._find_ours(self._recorder)
                 yield
         finally:
             self._recorder.stop()
@@ -127,7 +140,7 @@ class RecordedTraining:
         return self._steps(UNTIMED + steps)[UNTIMED:]
 
     def share_of_a_core(self, steps: int) -> float:
-        """What viewer, keeper and sampler spend in as many steps without a stop.
+        """What these processes spend in as many steps without a stop.
 
         In the blocks they would seem to take more: what they do once a second falls into the half in which they
         run.

@@ -47,8 +47,8 @@ SERVERS = {
 
 
 @contextmanager
-def running(name: str, folder: Path) -> Iterator[Database]:
-    host = f"127.0.0.1:{free_port()}"
+def running(name: str, folder: Path, port: int | None = None) -> Iterator[Database]:
+    host = f"127.0.0.1:{port or free_port()}"
     (folder / "prometheus.yml").write_text("global: {}\n")
     words = [word.format(folder=folder, host=host) for word in SERVERS[name]]
     with (folder / "log").open("wb") as log:
