@@ -15,6 +15,7 @@ from gputel.analysis.incidents.verdict import HangVerdict
 from gputel.analysis.text import moment, to_the_second
 from gputel.telemetry.characters import parse_json, visible
 from gputel.telemetry.errors import DamagedFile, reason
+from gputel.telemetry.inside.stacks import Collective, Frame, ProcessFacts, ProcessLook, ThreadStack
 from gputel.telemetry.own_files import is_foreign, read_own
 from gputel.telemetry.secrets import mask
 from gputel.telemetry.whole_files import write_whole
@@ -35,6 +36,8 @@ class Incident:
     since: str | None
     sentence: str
     evidence: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+    """The nodes whose incidents of this hang were judged together; none where one node tells all."""
 
     @property
     def line(self) -> str:
@@ -51,6 +54,7 @@ class Incident:
             "since": self.since,
             "text": self.sentence,
             "evidence": list(self.evidence),
+            "nodes": list(self.nodes),
         }
 
 
@@ -90,6 +94,40 @@ def read(segment: Path) -> Iterator[Incident]:
             warnings.warn(DamagedFile(path, fault), stacklevel=2)
 
 
+def processes(incident: Incident) -> list[Standing]:
+    """What each process of an incident did; a warning if that cannot be read."""
+    path = incident.folder / FILE
+    try:
+        return [_standing(each) for each in parse_json(read_own(path))["processes"]]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        fault = reason(error) if isinstance(error, OSError) else "its processes cannot be read"
+        warnings.warn(DamagedFile(path, fault), stacklevel=2)
+        return []
+
+
+def _standing(row: dict[str, Any]) -> Standing:
+    """What `process_json` wrote of a process."""
+    threads = tuple(
+        ThreadStack(str(each["name"]), each["main"] is True, tuple(map(_frame, each["frames"])))
+        for each in row["threads"]
+    )
+    collectives = tuple(
+        Collective(str(each["group"]), int(each["number"]), str(each["name"]), str(each["sizes"]))
+        for each in row["collectives"]
+    )
+    facts = ProcessFacts(
+        int(row["parent"]), 0, str(row["state"]), str(row["command"]), row["wait_channel"], 0.0, None
+    )
+    rank, world = (None if row[name] is None else int(row[name]) for name in ("rank", "world"))
+    look = ProcessLook(int(row["pid"]), 0.0, facts, rank, world, row["answered_by"], threads, collectives)
+    moved, cores = row["moved"], row["cpu_cores"]
+    return Standing(look, row["role"], moved and bool(moved), None if cores is None else float(cores))
+
+
+def _frame(row: dict[str, Any]) -> Frame:
+    return Frame(str(row["file"]), int(row["line"]), str(row["function"]))
+
+
 def _incident(folder: Path, facts: dict[str, Any]) -> Incident:
     verdict = facts["verdict"]
     return Incident(
@@ -119,7 +157,9 @@ def process_json(each: Standing) -> dict[str, object]:
     look = each.look
     return {
         "pid": look.pid,
+        "parent": look.facts.parent,
         "rank": look.rank,
+        "world": look.world,
         "role": each.role,
         "command": look.facts.command,
         "state": look.facts.state,

@@ -29,6 +29,8 @@ class Standing:
     role: Role
     moved: bool | None
     cpu_cores: float | None
+    node: str | None = None
+    """Its node, where several nodes are judged together."""
 
     @property
     def rank(self) -> int | None:

@@ -53,6 +53,8 @@ class HangVerdict:
         if self.standing is None:
             return self.evidence[0]
         name = "the process" if self.rank is None else f"rank {self.rank}"
+        if self.standing.node is not None:
+            name = f"{name} on node {self.standing.node}"
         if self.standing.role == "worker":
             name = f"a DataLoader worker of {name} (process {self.standing.look.pid})"
         does = "runs" if self.standing.runs else "stands"
@@ -89,7 +91,10 @@ def _holder(trainer: Standing, found: Standings) -> Standing:
     """The worker for which a trainer waits, if one is busy or stuck; else the trainer itself."""
     if not places.waits_for_worker(trainer.look.main):
         return trainer
-    workers = [each for each in found if each.role == "worker" and each.look.facts.parent == trainer.look.pid]
+    parent = (trainer.node, trainer.look.pid)
+    workers = [
+        each for each in found if each.role == "worker" and (each.node, each.look.facts.parent) == parent
+    ]
     busy = [each for each in workers if each.fault or not places.is_idle_worker(each.look.main)]
     moving = [each for each in busy if each.moved]
     return next(iter([*moving, *busy]), trainer)

@@ -16,6 +16,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gputel.analysis.incidents import hangs
 from gputel.analysis.live import files, run_folder
 from gputel.analysis.live.api_rows import LiveGiven
 from gputel.analysis.live.commands import FollowedCommand
@@ -230,6 +231,7 @@ class FollowedRun(Followed):
         for name, file in self._events.items():
             events, shown = file.read()
             if events:
+                events = hangs.on_all_nodes(self._path, events)
                 yield replace(self._update(name), recorder_events=events, shown=shown)
 
     def positions(self) -> dict[str, Position]:

@@ -37,7 +37,7 @@ from gputel.analysis.align.timed_log import TimedLog
 from gputel.analysis.align.timestamps import timed_log
 from gputel.analysis.align.uncertainty import IN_TABLES, RECORDED, PowerSensor, with_errors
 from gputel.analysis.document import as_json
-from gputel.analysis.incidents import incident
+from gputel.analysis.incidents import hangs
 from gputel.analysis.incidents.incident import Incident
 from gputel.analysis.report import bottleneck, overfitting, summary, verdicts
 from gputel.analysis.report.bottleneck import bottleneck_verdict
@@ -110,8 +110,7 @@ class Report:
     def incidents(self) -> list[Incident]:
         """What was seen of hangs, while a recording with `--inside stacks` ran."""
         recording = self.subject.recording
-        segments = recording.folder.segments if recording else ()
-        return [each for segment in segments for each in incident.read(segment.path)]
+        return hangs.read(recording.folder.segments) if recording else []
 
     @cached_property
     def timings(self) -> pl.DataFrame:

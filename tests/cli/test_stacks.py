@@ -79,6 +79,53 @@ def test_silent_training_becomes_an_incident_of_its_run(
     assert "stands in train.py:6 slow_read" in gputel("report", recorder.folder).stdout
 
 
+NODE = """
+import os, sys, time, torch.distributed
+def slow_read():
+    time.sleep(1000)
+print("step 1", flush=True)
+torch.distributed.all_reduce() if os.environ["RANK"] == "0" else slow_read()
+"""
+DISTRIBUTED = """
+import os, time
+def is_available(): return True
+def is_initialized(): return True
+def get_rank(): return int(os.environ["RANK"])
+def get_world_size(): return 2
+def all_reduce(): time.sleep(1000)
+"""
+
+
+def test_hang_of_two_nodes_names_the_one_that_holds_up_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gputel").mkdir()
+    (tmp_path / "gputel" / "config.toml").write_text("[alarms.stalled]\nstart_s = 0.5\n")
+    package = tmp_path / "lib" / "site-packages" / "torch" / "distributed"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("")
+    (package / "__init__.py").write_text(DISTRIBUTED)
+    (tmp_path / "train.py").write_text(NODE)
+    settings = {"XDG_CONFIG_HOME": tmp_path, "PYTHONPATH": package.parents[1], "WORLD_SIZE": 2, "NNODES": 2}
+    nodes: list[Recorder] = []
+    try:
+        for rank in (0, 1):
+            env = {name: str(value) for name, value in {**settings, "RANK": rank, "NODE_RANK": rank}.items()}
+            words = (sys.executable, str(tmp_path / "train.py"))
+            options = ("--no-host", "--inside", "stacks")
+            nodes.append(Recorder(tmp_path / "run", *words, options=options, env=env))
+        until(
+            lambda: len([*tmp_path.glob("run/nodes/*/incidents/*/incident.json")]) == 2, "an incident a node"
+        )
+        (hang,) = json.loads(gputel("report", tmp_path / "run", "--json").stdout)["incidents"]
+    finally:
+        for recorder in nodes:
+            recorder.stop()
+    assert hang["text"] == "rank 1 on node 1 stands in train.py:4 slow_read; 1 rank waits in all_reduce"
+    assert hang["nodes"] == ["0", "1"]
+    assert "rank 1 on node 1 stands in train.py:4 slow_read since" in gputel("tail", tmp_path / "run").stdout
+
+
 def _incident(recorder: Recorder) -> dict[str, Any] | None:
     return next((event for event in recorder.events() if event["kind"] == "incident"), None)
 
