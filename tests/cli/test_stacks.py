@@ -123,7 +123,6 @@ def test_hang_of_two_nodes_names_the_one_that_holds_up_the_other(
             recorder.stop()
     assert hang["text"] == "rank 1 on node 1 stands in train.py:4 slow_read; 1 rank waits in all_reduce"
     assert hang["nodes"] == ["0", "1"]
-    assert "rank 1 on node 1 stands in train.py:4 slow_read since" in gputel("tail", tmp_path / "run").stdout
 
 
 def _incident(recorder: Recorder) -> dict[str, Any] | None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.incidents import hangs, incident
-from gputel.analysis.incidents.standing import standings
+from gputel.analysis.incidents.process_states import standings
 from gputel.analysis.incidents.verdict import judge
+from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import DamagedFile
 from gputel.telemetry.inside.stacks import ProcessLook
@@ -26,8 +27,7 @@ def node(
     tmp_path: Path, name: str, looks: list[ProcessLook], asked: int, printed: tuple[int, ...]
 ) -> Segment:
     """A node that printed at these seconds, and whose silence was looked into at one."""
-    segment = Segment(tmp_path / name, name, 1)
-    segment.path.mkdir()
+    segment = run_folder.create(tmp_path, {}, node=name)
     reads = [output_index.pack((START + second) * SECOND, end + 1) for end, second in enumerate(printed)]
     segment.index.write_bytes(b"".join(reads))
     found = standings([looks, [later(each) for each in looks]])
@@ -35,7 +35,8 @@ def node(
     assert verdict
     since = max((second for second in printed if second < asked), default=None)
     began = None if since is None else (START + since) * SECOND
-    incident.write(segment.path, (START + asked) * SECOND, began, verdict, found)
+    written = incident.write(segment.path, (START + asked) * SECOND, began, verdict, found)
+    events.append(segment.path, (START + asked) * SECOND, incident.KIND, written.line)
     return segment
 
 
@@ -48,6 +49,16 @@ def test_two_nodes_that_stand_are_judged_together(tmp_path: Path) -> None:
     )
     assert hang.nodes == ("0", "1")
     assert hang.folder.parent.parent == second.path
+
+
+def test_event_of_a_node_tells_what_all_nodes_show(tmp_path: Path) -> None:
+    first = node(tmp_path, "0", WAITS, 70, (10,))
+    node(tmp_path, "1", HOLDS, 71, (10,))
+    told = hangs.on_all_nodes(tmp_path, [*events.read(first.path), {"kind": "mark", "text": "new data"}])
+    assert [event["text"] for event in told] == [
+        "rank 3 on node 1 stands in data.py:6 slow_read since 11:06:50 UTC; 3 ranks wait in all_reduce",
+        "new data",
+    ]
 
 
 @pytest.mark.parametrize("printed", [(1, 10, 80), (1, 10, 899)])
