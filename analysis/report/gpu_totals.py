@@ -44,6 +44,9 @@ class _Sums:
     counter: float | None = None
     counter_at: int | None = None
     unseen_j: float = 0.0  # growth of the counter while nothing was sampled
+    edges_j: float | None = (
+        None  # what the counter lacks at the edges, if all ticks were read for the integral
+    )
     first_ns: int | None = None
     last_ns: int = 0
     peaks: dict[str, float] = field(default_factory=dict)
@@ -120,7 +123,7 @@ def folder_totals(folder: Path, *, refresh: bool = True) -> list[GpuTotals]:
     cache = PartCache()
     summed = {gpu: sums for gpu in gpus if (sums := _summed(folder, gpu, cache))}
     found = _refresh_and_edges if refresh else _edges
-    return [_row(gpu, sums, *found(folder, gpu, cache)) for gpu, sums in summed.items()]
+    return [_row(gpu, sums, *found(folder, gpu, cache, sums)) for gpu, sums in summed.items()]
 
 
 def _row(gpu: str, sums: _Sums, refresh: dict[str, Refresh | None], edge_j: float) -> GpuTotals:
@@ -216,6 +219,8 @@ def _integrate_ticks(sums: _Sums, ticks: pl.DataFrame) -> None:
     sums.first_ns, sums.last_ns = int(times[0]), int(holds.ends[-1])
     if "energy_j" in ordered.columns:
         sums.unseen_j = _unseen(ordered["energy_j"].cast(pl.Float64).to_numpy(), power, holds)
+    first, last = _counter_lag(ordered)
+    sums.edges_j = last - first
 
 
 def _unseen(counter: Numbers, power: Numbers, holds: SampleAndHold) -> float:
@@ -286,7 +291,9 @@ def _unseen_between_seconds(before: int | None, rows: pl.DataFrame, steps: Numbe
     return float(grown[grown > 0].sum())
 
 
-def _refresh_and_edges(folder: Path, gpu: str, cache: PartCache) -> tuple[dict[str, Refresh | None], float]:
+def _refresh_and_edges(
+    folder: Path, gpu: str, cache: PartCache, _: _Sums
+) -> tuple[dict[str, Refresh | None], float]:
     """Returns the refresh of each reading, and the joules that the counter lacks at the edges."""
     refresh: dict[str, Refresh | None] = {}
     lacking: list[tuple[float, float]] = []
@@ -298,8 +305,10 @@ def _refresh_and_edges(folder: Path, gpu: str, cache: PartCache) -> tuple[dict[s
     return refresh, lacking[-1][1] - lacking[0][0] if lacking else 0.0
 
 
-def _edges(folder: Path, gpu: str, cache: PartCache) -> tuple[dict[str, Refresh | None], float]:
+def _edges(folder: Path, gpu: str, cache: PartCache, sums: _Sums) -> tuple[dict[str, Refresh | None], float]:
     """Returns the joules that the counter lacks at the edges, and no refresh of any reading."""
+    if sums.edges_j is not None:
+        return {}, sums.edges_j
     lacking = [
         _counter_lag(chunk)
         for chunk in frames.chunks(folder, ("power_w", "energy_j"), most=STRETCHES, gpu=gpu, cache=cache)

@@ -208,6 +208,8 @@ def _stacked(parts: list[Log], table: str) -> Any:
 
 def _moved(log: Log, attempts: dict[str, int], lines: int) -> Log:
     """Shifts the line numbers and attempts of a log that continues another."""
+    if not (attempts or lines):
+        return log
 
     def shift(frame: pl.DataFrame) -> pl.DataFrame:
         shifted = frame.with_columns(pl.col("line") + lines)

@@ -135,18 +135,20 @@ def half_digit(values: pl.Series) -> float:
 
     Zeros before the point count as digits of a value that never changes.
     """
-    if values.is_empty():
+    printed = values.drop_nulls().to_numpy()
+    printed = printed[np.isfinite(printed)]
+    if not len(printed):
         return 0.0
-    for places in DECIMALS if values.min() != values.max() else DECIMALS[6:]:
+    for places in DECIMALS if printed.min() != printed.max() else DECIMALS[6:]:
         unit = 10.0**-places
-        if _are_multiples(values.head(FEW), unit) and _are_multiples(values, unit):
+        if _are_multiples(printed[:FEW], unit) and _are_multiples(printed, unit):
             return unit / 2
     return 0.0
 
 
-def _are_multiples(values: pl.Series, unit: float) -> bool:
-    off = values - (values / unit).round() * unit
-    return bool((off.abs() <= 1e-12 * values.abs()).all())
+def _are_multiples(values: Numbers, unit: float) -> bool:
+    off = np.abs(values - np.round(values / unit) * unit)
+    return bool((off <= 1e-12 * np.abs(values)).all())
 
 
 def rounding_error(values: pl.Series) -> float:
