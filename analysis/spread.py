@@ -16,8 +16,6 @@ from concurrent.futures import BrokenExecutor, Future
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from gputel.telemetry.host.cgroup import usable_cores
-
 if TYPE_CHECKING:  # with multiprocessing it takes 30 ms to import, and few commands spread anything
     from concurrent.futures import ProcessPoolExecutor
 
@@ -35,7 +33,12 @@ LOOK_S = 1.0  # CPU spent in this process before what is left is judged by the s
 
 def workers_for(cpu_s: float) -> int:
     """How many workers pay for themselves in work of so many seconds of CPU; 1 if none does."""
-    return max(1, min(usable_cores(), int(cpu_s * MOST_WASTED / START_S)))
+    most = int(cpu_s * MOST_WASTED / START_S)
+    if most < 2:
+        return 1
+    from gputel.telemetry.host.cgroup import usable_cores
+
+    return min(usable_cores(), most)
 
 
 def spread_where_it_pays(

@@ -26,7 +26,6 @@ from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND, Stamp, boot_name, boot_ns, wall_at_boot
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
 from gputel.telemetry.file_names import file_name
-from gputel.telemetry.host.columns import TABLES
 from gputel.telemetry.own_files import FOREIGN, UNFOLLOWED, ForeignFileError, is_inside, read_own
 from gputel.telemetry.secrets import mask_argv, mask_value
 from gputel.telemetry.whole_files import NO_ROOM, Reserve, draft, write_whole
@@ -167,6 +166,8 @@ def _make(path: Path, facts: Mapping[str, object], node: str | None, number: int
 
 def discard(segment: Segment) -> None:
     """Remove what was made for a recording that did not begin, and nothing else."""
+    from gputel.telemetry.host.columns import TABLES
+
     for table in ("gpu", "inside", *TABLES):
         shutil.rmtree(segment.path / table, ignore_errors=True)
     for name in (DESCRIPTION, LOCK, recorder_lock.NAME, "output.log", "output.idx", "events.jsonl"):

@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputel.analysis import document, stores
+from gputel.analysis import stores
 from gputel.analysis.logs.file_times import time_in_name
 from gputel.analysis.logs.files import read_file
 from gputel.telemetry.errors import GputelError
@@ -90,6 +90,8 @@ class RunData:
     @property
     def caution(self) -> str | None:
         """The caution that every table, page and picture of this run must show, such as SIMULATED."""
+        from gputel.analysis import document
+
         return document.caution(self.recording and self.recording.simulated, composed=self.log.composed)
 
 

@@ -88,7 +88,7 @@ def _store(start: bytes) -> StoreKind | None:
         return None
     if start.startswith(b"SQLite format 3\x00"):
         return "database"
-    if start[3:8] == bytes(5):
+    if start[3:8] == bytes(5) and not start.startswith(binary.GZIP):
         from gputel.analysis.stores.event_files import is_event_file
 
         return "tensorboard" if is_event_file(start) else None

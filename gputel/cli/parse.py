@@ -16,6 +16,7 @@ from gputel.cli.help import Command, Groups
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
+    from gputel.analysis.document import Document
     from gputel.analysis.exports.tables import TableKind
     from gputel.analysis.logs.files import Limits
     from gputel.analysis.logs.log import Log
@@ -87,14 +88,12 @@ def command(
     read as they are. In a folder, binary files are skipped, and a run that several files print is read once. Ends
     with 3 if nothing could be parsed.
     """
-    from gputel.analysis.documents.parse import parse_document
-
     kinds = options.checked(asked, out, NAME, dict.fromkeys(TABLES, ""), force=force)
     logs, errors, skipped = _read(paths, chosen, max_bytes)
     for kind in TABLES:
         if asked[kind]:
             _write_tables(logs, out, kind, force=force)
-    document = parse_document(logs, drawn=bool(kinds)) if kinds or not _prints_data(asked) else None
+    document = _document(logs, drawn=bool(kinds)) if kinds or not _prints_data(asked) else None
     if document and kinds:
         options.write(document, kinds, out, NAME, force=force)
     if learn:
@@ -111,6 +110,12 @@ def command(
     for error in errors:
         show.error(f"{error['path']}: {error['message']}")
     return _exit_code(logs, errors, strict=asked["strict"])
+
+
+def _document(logs: list[Log], *, drawn: bool) -> Document:
+    from gputel.analysis.documents.parse import parse_document
+
+    return parse_document(logs, drawn=drawn)
 
 
 def _prints_data(asked: Mapping[str, bool]) -> bool:

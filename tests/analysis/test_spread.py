@@ -68,7 +68,7 @@ def test_no_items_give_no_results() -> None:
 def test_workers_are_started_only_where_they_cost_a_seventh_of_the_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gputel.analysis.spread.usable_cores", lambda: 8)
+    monkeypatch.setattr("gputel.telemetry.host.cgroup.usable_cores", lambda: 8)
     assert [workers_for(cpu_s) for cpu_s in (0, 5, 10, 1000)] == [1, 1, 2, 8]
     monkeypatch.undo()
     assert workers_for(1e6) == usable_cores()
