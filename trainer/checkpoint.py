@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
@@ -32,7 +32,8 @@ HASHED_AT_ONCE = 2**22
 
 
 class Store:
-    """The checkpoints of a run. All ranks call `save` together; it raises RankError on all of them, or on none."""
+    """The checkpoints of a run. All ranks call `save` together; it raises RankError on all of them, or on none.
+    Rank 0 keeps the tensors that are whole, every rank its rows of those that are sharded."""
 
     def __init__(self, folder: Path, where: World, *, keep: int) -> None:
         self.folder, self.where, self.keep = folder, where, keep
@@ -49,12 +50,18 @@ class Store:
     def save(self, model: nn.Module, optimizer: Optimizer, about: dict[str, Any]) -> Path:
         final = self.folder / f"step_{about['progress']['step']:06d}"
         part = final.with_suffix(".part")
-        self.where.from_main(lambda: _fresh(part))
+        self.where.from_main(self.tidy)
         try:
             with self.where.together():
+                part.mkdir(exist_ok=True)
                 own_files = dict[str, Any]()
                 for kind, tensors in _tensors(model, optimizer):
-                    if held := self._held(tensors, about["shape"]["vocab"]):
+                    held = {
+                        name: local_rows(name, tensor, about["shape"]["vocab"])
+                        for name, tensor in tensors
+                        if isinstance(tensor, DTensor) or self.where.main
+                    }
+                    if held:
                         name = f"{kind}_{self.where.rank:05d}.pt"
                         with durable(part / name) as file:
                             torch.save(held, file)
@@ -76,14 +83,6 @@ class Store:
         for path in newest_first(self.folder)[self.keep :]:
             if path.name not in linked:
                 shutil.rmtree(path, ignore_errors=True)
-
-    def _held(self, tensors: Iterable[tuple[str, Tensor]], vocab: int) -> dict[str, Tensor]:
-        """This rank's rows of sharded tensors, in the order of ranks; rank 0 keeps the tensors that are whole."""
-        return {
-            name: local_rows(name, tensor, vocab)
-            for name, tensor in tensors
-            if isinstance(tensor, DTensor) or self.where.main
-        }
 
     def _publish(self, part: Path, final: Path, about: dict[str, Any]) -> None:
         write_manifest(part, {"schema": SCHEMA, "saved": time.time(), "val_loss": None, **about})
@@ -220,31 +219,24 @@ def verify(checkpoint: Path, *, resumable: bool = False) -> None:
 
 @dataclass(frozen=True)
 class Listed:
-    """A row of `checkpoints DIR`: a folder, its bytes, its manifest, and whether every file is there."""
+    """A row of `checkpoints DIR`."""
 
     path: Path
     size: int
     about: dict[str, Any] | None
-    whole: bool
-
-    @property
-    def state(self) -> str:
-        if not self.about or not self.whole:
-            return "incomplete"
-        return "complete" if _has_optimizer(self.about) else "weights only"
+    state: str = "incomplete"
 
 
 def listed(folder: Path) -> list[Listed]:
     rows = []
     for path in sorted(path for path in folder.glob("step_*") if path.is_dir()):
-        about, whole = None, False
         with suppress(FileNotFoundError):  # a run that goes on moves and removes them
-            size = sum(file.stat().st_size for file in path.iterdir())
+            row = Listed(path, sum(file.stat().st_size for file in path.iterdir()), None)
             with suppress(TrainerError):
-                about = manifest(path)
-                files = about["files"].items()
-                whole = not path.suffix and all(_has_size(path / name, entry) for name, entry in files)
-            rows.append(Listed(path, size, about, whole))
+                row = replace(row, about=(about := manifest(path)))
+                if not path.suffix and all(_has_size(path / n, entry) for n, entry in about["files"].items()):
+                    row = replace(row, state="complete" if _has_optimizer(about) else "weights only")
+            rows.append(row)
     return rows
 
 
@@ -302,11 +294,6 @@ def durable(path: Path) -> Iterator[IO[bytes]]:
         if not isinstance(cause, OSError):
             raise
         raise OSError(cause.errno, cause.strerror, str(path)) from fault
-
-
-def _fresh(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
 
 
 def _sync(folder: Path) -> None:

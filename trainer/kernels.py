@@ -1,8 +1,5 @@
-"""Operations that are written out for speed, to be skipped at first.
-
-For a large batch the loss keeps gradients instead of logits, a chunk at a time. Norm and activation are shorter on
-a CPU. Products in eight bits and a kernel of attention by name are what a GPU may do faster, and are refused with
-the reason before the first step where the machine lacks them.
+"""What a GPU may do faster, to be skipped at first: products in eight bits, and a kernel of attention by name. Both
+are refused with the reason before the first step where the machine lacks them.
 
 In eight bits activations and weights are e4m3, gradients e5m2, each tensor with a scale that is taken anew at every
 product: there is no state. GPUs since Ada and Hopper multiply these; on a CPU the same rounding is emulated, which
@@ -14,11 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.backends import cuda
-from torch.nn import attention, functional
+from torch.nn import attention
 
 from gputel.trainer.say import TrainerError
 
-SOFTCAP, LOGITS_AT_ONCE = 15.0, 2**27
 FIRST_WITH_FP8, FP8_MULTIPLE = (8, 9), 16  # compute capability; sizes that torch._scaled_mm takes
 FIRST_WITH_FA3 = (9, 0)
 ON_A_CPU = {"auto", "flash", "math"}
@@ -28,105 +24,6 @@ SWITCHES = {
     "efficient": cuda.enable_mem_efficient_sdp,
     "math": cuda.enable_math_sdp,
 }
-
-
-def capped_logits(hidden: Tensor, head: Tensor, vocab: int) -> Tensor:
-    logits = (hidden @ head.to(hidden.dtype).T)[:, :vocab]
-    return SOFTCAP * torch.tanh(logits.float() / SOFTCAP)
-
-
-def mean_loss(hidden: Tensor, head: Tensor, targets: Tensor, vocab: int) -> Tensor:
-    if hidden.shape[0] * head.shape[0] <= LOGITS_AT_ONCE:
-        return functional.cross_entropy(capped_logits(hidden, head, vocab), targets)
-    loss: Tensor = _ChunkedLoss.apply(hidden, head, targets, vocab)  # type: ignore[no-untyped-call]
-    return loss
-
-
-def token_losses(hidden: Tensor, head: Tensor, targets: Tensor, vocab: int) -> Tensor:
-    """One figure per token, for evaluation; builds no graph over more than a chunk."""
-    chunks = [
-        functional.cross_entropy(capped_logits(h, head, vocab), t, reduction="none")
-        for h, t in _chunks(hidden, head, targets)
-    ]
-    return torch.cat(chunks)
-
-
-def _chunks(hidden: Tensor, head: Tensor, targets: Tensor) -> list[tuple[Tensor, Tensor]]:
-    size = max(1, LOGITS_AT_ONCE // head.shape[0])
-    return list(zip(torch.split(hidden, size), torch.split(targets, size), strict=True))
-
-
-class _ChunkedLoss(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, hidden: Tensor, head: Tensor, targets: Tensor, vocab: int) -> Tensor:
-        weight, padding = head.to(hidden.dtype), head.shape[0] - vocab
-        grad_head = torch.zeros_like(head, dtype=torch.float32)
-        total, grads = hidden.new_zeros((), dtype=torch.float32), []
-        for h, t in _chunks(hidden, weight, targets):
-            loss, grad_logits = _loss_and_gradient((h @ weight.T)[:, :vocab].float(), t)
-            grad_logits = functional.pad((grad_logits / len(targets)).to(h.dtype), (0, padding))
-            total = total + loss
-            grads.append(grad_logits @ weight)
-            grad_head += (grad_logits.T @ h).float()
-        ctx.save_for_backward(torch.cat(grads), grad_head.to(head.dtype))
-        return total / len(targets)
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        grad_hidden, grad_head = ctx.saved_tensors
-        scale = grad_outputs[0]
-        return grad_hidden * scale.to(grad_hidden.dtype), grad_head * scale.to(grad_head.dtype), None, None
-
-
-def _loss_and_gradient(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """The sum of a chunk's losses, and its gradient by the raw logits: softmax less one, times the cap's slope."""
-    slope = torch.tanh(logits / SOFTCAP)
-    log_probabilities = functional.log_softmax(SOFTCAP * slope, dim=-1)
-    picked = targets.unsqueeze(1)
-    loss = -log_probabilities.gather(1, picked).sum()
-    gradient = log_probabilities.exp().scatter_add(1, picked, torch.full_like(picked, -1, dtype=logits.dtype))
-    return loss, gradient * (1 - slope * slope)
-
-
-class _Norm(torch.autograd.Function):
-    """RMSNorm in fp32 on a CPU, for which torch has no kernel: its eight operations are five."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + torch.finfo(x.dtype).eps)
-        ctx.save_for_backward(out := x * scale, scale)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
-        (grad,), (out, scale) = grad_outputs, ctx.saved_tensors
-        return torch.addcmul(grad, out, (grad * out).mean(-1, keepdim=True), value=-1).mul_(scale)
-
-
-class _ReluSquared(torch.autograd.Function):
-    """Its gradient is twice what it keeps, and zero where that is zero: neither a power nor a threshold is left."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(positive := functional.relu(x))
-        return positive.square()
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
-        grad: Tensor = grad_outputs[0] * ctx.saved_tensors[0]
-        return grad.mul_(2)
-
-
-def norm(x: Tensor) -> Tensor:
-    if x.is_cuda or x.dtype != torch.float32:
-        return functional.rms_norm(x, (x.shape[-1],))
-    made: Tensor = _Norm.apply(x)  # type: ignore[no-untyped-call]
-    return made
-
-
-def relu_squared(x: Tensor) -> Tensor:
-    made: Tensor = _ReluSquared.apply(x)  # type: ignore[no-untyped-call]
-    return made
 
 
 class Fp8Linear(nn.Linear):

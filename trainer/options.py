@@ -7,7 +7,6 @@ None in the table means "not said": what then holds depends on the device, the d
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -157,11 +156,10 @@ class TrainingPlan:
     compiled: bool
     eval_tokens: int
     gpu_name: str | None
-
-    @cached_property
-    def peak_flops(self) -> float | None:
-        gpu = find_gpu(self.gpu_name) if self.gpu_name else None
-        return gpu.peak_flops if gpu else None
+    peak_flops: float | None
+    matrix_lr: float
+    embedding_lr: float
+    head_lr: float
 
     @property
     def rows_per_step(self) -> int:
@@ -170,19 +168,6 @@ class TrainingPlan:
     @property
     def accumulation(self) -> int:
         return self.rows_per_step // (self.device_batch * self.gpus)
-
-    @property
-    def matrix_lr(self) -> float:
-        adamw = 0.02 / math.sqrt(self.shape.dim)
-        return self.options.lr or (0.02 if self.options.optimizer == "muon" else adamw)
-
-    @property
-    def embedding_lr(self) -> float:
-        return self.options.embedding_lr or 0.2 * math.sqrt(768 / self.shape.dim)
-
-    @property
-    def head_lr(self) -> float:
-        return self.options.head_lr or 0.004 * math.sqrt(768 / self.shape.dim)
 
     def multiplier(self, step: int) -> float:
         """What all learning rates are multiplied by: a linear warm-up to 1, then a cosine, or a plateau and a
@@ -238,6 +223,8 @@ def settled(options: Options, where: "World", corpus: "Corpus") -> TrainingPlan:
     tokens = options.tokens or options.ratio * shape.parameters
     if options.epochs and not options.steps and not options.tokens:
         tokens = int(options.epochs * corpus.training(seq, options.seed).rows) * seq
+    name = cuda.get_device_name(where.device) if gpu else None
+    known = find_gpu(name) if name else None
     return TrainingPlan(
         options,
         shape,
@@ -248,5 +235,9 @@ def settled(options: Options, where: "World", corpus: "Corpus") -> TrainingPlan:
         bf16=options.dtype == "bf16" or (options.dtype == "auto" and gpu and cuda.is_bf16_supported(False)),
         compiled=gpu if options.compile is None else options.compile,
         eval_tokens=options.eval_tokens or (2**21 if gpu else 2**16),
-        gpu_name=cuda.get_device_name(where.device) if gpu else None,
+        gpu_name=name,
+        peak_flops=known.peak_flops if known else None,
+        matrix_lr=options.lr or (0.02 if options.optimizer == "muon" else 0.02 / math.sqrt(shape.dim)),
+        embedding_lr=options.embedding_lr or 0.2 * math.sqrt(768 / shape.dim),
+        head_lr=options.head_lr or 0.004 * math.sqrt(768 / shape.dim),
     )

@@ -77,14 +77,12 @@ class World:
 
     def from_main(self, decide: Callable[[], Decision]) -> Decision:
         """Rank 0 decides, all others follow."""
-        box: list[Any] = [None]
+        decision = None
         with self.together():
             if self.main:
-                box = [decide()]
-        if self.size > 1:
-            dist.broadcast_object_list(box, src=0)
-        decision: Decision = box[0]
-        return decision
+                decision = decide()
+        agreed: Decision = self.gather(decision)[0]
+        return agreed
 
 
 def join(device: str, timeout_s: float) -> World:

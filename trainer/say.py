@@ -45,32 +45,6 @@ def step_line(step: int, steps: int, figures: Figures) -> str:
     return " | ".join([begin, *fields])
 
 
-class LogFile:
-    """A file that only grows. The first fault is printed, and then nothing more is written to it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.given_up = path, False
-        self.file: IO[str] | None = None
-
-    def append(self, line: str) -> None:
-        if self.given_up:
-            return
-        try:
-            if self.file is None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self.file = self.path.open("a", encoding="utf-8", buffering=1)
-            self.file.write(line + "\n")
-        except OSError as fault:
-            self.given_up = True
-            more = "nothing more is written to it, the training goes on"
-            sys.stderr.write(f"{self.path}: {fault.strerror}; {more}\n")
-
-    def close(self) -> None:
-        with suppress(OSError):  # what was buffered cannot be written either; that has been printed
-            if self.file:
-                self.file.close()
-
-
 @final
 class Voice:
     """Where the words go; on the other ranks, nowhere. Nothing is created before the first word."""
@@ -78,15 +52,15 @@ class Voice:
     def __init__(self, folder: Path, *, speaks: bool) -> None:
         self.folder, self.speaks = folder, speaks
         self.board: Any = None
-        self.log, self.metrics = LogFile(folder / "log.txt"), LogFile(folder / "metrics.jsonl")
+        self.files: dict[str, IO[str] | None] = {}
 
     def __enter__(self) -> "Voice":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for page in (self.log, self.metrics, self.board):
-            if page:
-                page.close()
+        for file in filter(None, (*self.files.values(), self.board)):
+            with suppress(OSError):  # what was buffered cannot be written either; that has been printed
+                file.close()
 
     def open_board(self, options: Mapping[str, Any]) -> None:
         if self.speaks:
@@ -99,7 +73,7 @@ class Voice:
         if self.speaks:
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
-            self.log.append(text)
+            self._append("log.txt", text)
 
     def event(self, kind: str, *, at: float | None = None, **figures: Any) -> None:
         """One object of metrics.jsonl, with wall and monotonic time of now or `at`; what is not finite is null."""
@@ -110,7 +84,7 @@ class Voice:
             when = {"time": wall.isoformat(timespec="milliseconds"), "monotonic_s": round(at, 6)}
             row = {"event": kind, **when, **figures}
             lost = {name: None for name, v in row.items() if isinstance(v, float) and not math.isfinite(v)}
-            self.metrics.append(json.dumps({**row, **lost}))
+            self._append("metrics.jsonl", json.dumps({**row, **lost}))
 
     def step(self, step: int, steps: int, figures: Figures, *, printed: bool, at: float) -> None:
         """`at`: when the device ended the step, on the monotonic clock."""
@@ -132,12 +106,26 @@ class Voice:
         if self.board:
             self.board.add_text("sample", text, step)
 
+    def _append(self, name: str, line: str) -> None:
+        """The first fault of a file is printed, and then nothing more is written to it."""
+        try:
+            if name not in self.files:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self.files[name] = (self.folder / name).open("a", encoding="utf-8", buffering=1)
+            if file := self.files[name]:
+                file.write(line + "\n")
+        except OSError as fault:
+            self.files[name] = None
+            more = "nothing more is written to it, the training goes on"
+            sys.stderr.write(f"{self.folder / name}: {fault.strerror}; {more}\n")
+
     def _curves(self, kind: str, step: int, figures: Figures) -> None:
         for name, value in figures.items() if self.board else ():
             if value is not None:
                 self.board.add_scalar(f"{kind}/{name}", value, step)
 
 
+OUT_OF_MEMORY = "OutOfMemoryError"  # torch's, by its name: importing torch takes seconds
 LESS_MEMORY = "take a smaller --device-batch-size, or --recompute"
 DISK_FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up"}
 
@@ -192,12 +180,7 @@ def one_line(fault: BaseException) -> str:
         place = f"{fault.filename}: " if fault.filename else ""
         return f"{place}{fault.strerror}" + (f" ({reason})" if reason else "")
     line = f"{type(fault).__name__}: {fault}".splitlines()[0]
-    return f"out of memory: {line}; {LESS_MEMORY}" if is_out_of_memory(fault) else line
-
-
-def is_out_of_memory(fault: BaseException) -> bool:
-    """Torch's error for a GPU, by its name: importing torch takes seconds."""
-    return type(fault).__name__ == "OutOfMemoryError"
+    return f"out of memory: {line}; {LESS_MEMORY}" if type(fault).__name__ == OUT_OF_MEMORY else line
 
 
 def explains_itself(fault: BaseException) -> bool:
@@ -205,7 +188,7 @@ def explains_itself(fault: BaseException) -> bool:
     if isinstance(fault, RankError):
         return isinstance(fault.__cause__, OSError | TrainerError | None)
     full = isinstance(fault, OSError) and fault.errno in DISK_FULL
-    return full or isinstance(fault, TrainerError) or is_out_of_memory(fault)
+    return full or isinstance(fault, TrainerError) or type(fault).__name__ == OUT_OF_MEMORY
 
 
 def optional(module: str, package: str, wanted_by: str) -> Any:

@@ -116,32 +116,34 @@ def remade(recipe: dict[str, str]) -> Tokenizer:
 
 
 def _bytes(recipe: dict[str, str]) -> Tokenizer:
-    def encode(texts: list[str]) -> list[Ids]:
-        return [np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8) for text in texts]
-
-    def decode(ids: list[int]) -> str:
-        return bytes(i for i in ids if i < 256).decode("utf-8", "replace")
-
-    return Tokenizer(recipe, 256, encode, decode, np.ones(256, np.int64), separator=tuple(b"\n"))
+    return Tokenizer(
+        recipe,
+        vocab=256,
+        encode=lambda texts: [np.frombuffer(t.encode("utf-8", "surrogateescape"), np.uint8) for t in texts],
+        decode=lambda ids: bytes(i for i in ids if i < 256).decode("utf-8", "replace"),
+        byte_lengths=np.ones(256, np.int64),
+        separator=tuple(b"\n"),
+    )
 
 
 def _chars(recipe: dict[str, str]) -> Tokenizer:
     """An id is a place in the alphabet; what the alphabet lacks is id 0."""
     characters = recipe["characters"]
     number = {character: i for i, character in enumerate(characters)}
-
-    def encode(texts: list[str]) -> list[Ids]:
-        return [np.array([number.get(c, 0) for c in text], np.uint32) for text in texts]
-
-    def decode(ids: list[int]) -> str:
-        return "".join(characters[i] if i < len(characters) else UNKNOWN for i in ids)
-
-    lengths = np.array([len(c.encode("utf-8", "surrogateescape")) for c in characters], np.int64)
-    separator = (number["\n"],) if "\n" in number else ()
-    return Tokenizer(recipe, len(characters), encode, decode, lengths, separator)
+    lengths = [len(character.encode("utf-8", "surrogateescape")) for character in characters]
+    return Tokenizer(
+        recipe,
+        vocab=len(characters),
+        encode=lambda texts: [np.array([number.get(c, 0) for c in text], np.uint32) for text in texts],
+        decode=lambda ids: "".join(characters[i] if i < len(characters) else UNKNOWN for i in ids),
+        byte_lengths=np.array(lengths, np.int64),
+        separator=(number["\n"],) if "\n" in number else (),
+    )
 
 
 def _tokenizers(recipe: dict[str, str]) -> Tokenizer:
+    """Special tokens stand for no text. Between two known tokens a piece decodes to itself, also with its space; in
+    a byte-level vocabulary every character of a piece is one byte."""
     module = optional("tokenizers", "tokenizers", f"--tokenizer {recipe['path']}")
     try:
         made = module.Tokenizer.from_file(recipe["path"])
@@ -152,21 +154,14 @@ def _tokenizers(recipe: dict[str, str]) -> Tokenizer:
         encoded = made.encode_batch_fast(texts, add_special_tokens=False)
         return [np.array(text.ids, np.uint32) for text in encoded]
 
-    lengths = _lengths_of_pieces(made)
-    separator = next(((i,) for i in map(made.token_to_id, SPECIALS) if i is not None), ())
-    return Tokenizer(recipe, len(lengths), encode, made.decode, lengths, separator)
-
-
-def _lengths_of_pieces(made: Any) -> NDArray[np.int64]:
-    """Special tokens stand for no text. Between two known tokens a piece decodes to itself, also with its space;
-    in a byte-level vocabulary every character of a piece is one byte."""
     special = {i for i, token in made.get_added_tokens_decoder().items() if token.special}
     byte_level = "ByteLevel" in made.to_str()
     lengths = np.zeros(made.get_vocab_size(), np.int64)
     for i in {*range(len(lengths))} - special:
         if piece := made.id_to_token(i):
             lengths[i] = len(piece) if byte_level else len(piece.replace("▁", " ").encode())
-    return lengths
+    separator = next(((i,) for i in map(made.token_to_id, SPECIALS) if i is not None), ())
+    return Tokenizer(recipe, len(lengths), encode, made.decode, lengths, separator)
 
 
 def _tiktoken(recipe: dict[str, str]) -> Tokenizer:

@@ -1,5 +1,4 @@
-"""The loss in chunks, norm and activation; eight bits emulated on a CPU; what a machine lacks is refused with the
-reason."""
+"""Eight bits, emulated on a CPU; what a machine lacks is refused with the reason."""
 
 import statistics
 from collections.abc import Iterator
@@ -8,20 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.backends import cuda
-from torch.nn import functional
 
-from gputel.trainer import kernels
 from gputel.trainer.data import open_corpus
 from gputel.trainer.kernels import (
     SWITCHES,
     Fp8Linear,
-    _chunks,
-    _Norm,
-    capped_logits,
     choose_attention,
-    mean_loss,
-    norm,
-    relu_squared,
     require_fp8,
     rounded,
 )
@@ -137,43 +128,3 @@ def test_flash_attention_3_is_refused_with_the_reason(
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA Foo")
     with pytest.raises(TrainerError, match=fault):
         choose_attention("fa3", GPU, dropout)
-
-
-@pytest.mark.parametrize("vocab", [50, 43])
-def test_loss_in_chunks_has_the_value_and_the_gradients_of_one_in_a_piece(
-    monkeypatch: pytest.MonkeyPatch, vocab: int
-) -> None:
-    dice = torch.Generator().manual_seed(3)
-    hidden = torch.randn(37, 16, generator=dice)
-    head = torch.randn(50, 16, generator=dice)
-    targets = torch.randint(vocab, (37,), generator=dice)
-
-    def both() -> list[torch.Tensor]:
-        h, w = hidden.clone().requires_grad_(), head.clone().requires_grad_()
-        value = mean_loss(h, w, targets, vocab)
-        torch.autograd.backward(value * 0.5)
-        assert h.grad is not None
-        assert w.grad is not None
-        return [value.detach(), h.grad, w.grad]
-
-    whole = both()
-    monkeypatch.setattr(kernels, "LOGITS_AT_ONCE", 50 * 8)
-    assert len(_chunks(hidden, head, targets)) == 5
-    for one, other in zip(whole, both(), strict=True):
-        torch.testing.assert_close(one, other)
-    assert not whole[2][vocab:].any()
-
-
-def test_norm_and_relu_squared_have_the_values_and_gradients_that_torch_would_give() -> None:
-    dice = torch.Generator().manual_seed(5)
-    x = torch.randn(7, 16, generator=dice, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(_Norm.apply, (x,))
-    assert torch.autograd.gradcheck(relu_squared, (x,))
-    torch.testing.assert_close(norm(x.float()), functional.rms_norm(x.float(), (16,)))
-    torch.testing.assert_close(relu_squared(x), functional.relu(x).square())
-
-
-def test_logits_are_capped() -> None:
-    capped = capped_logits(torch.full((1, 4), 100.0), torch.ones(3, 4), 3)
-    assert capped.max() <= 15
-    torch.testing.assert_close(capped, 15 * functional.hardtanh(capped / 15))

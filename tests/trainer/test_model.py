@@ -4,10 +4,19 @@ import math
 
 import pytest
 import torch
+from torch.nn import functional
 
-from gputel.trainer import kernels
-from gputel.trainer.kernels import LOGITS_AT_ONCE
-from gputel.trainer.model import Model
+from gputel.trainer import model as model_file
+from gputel.trainer.model import (
+    LOGITS_AT_ONCE,
+    Model,
+    _chunks,
+    _Norm,
+    capped_logits,
+    mean_loss,
+    norm,
+    relu_squared,
+)
 from gputel.trainer.shape import shape_of
 
 from .small_model import CPU, stirred
@@ -40,7 +49,7 @@ def test_mean_of_the_losses_of_tokens_is_the_loss(model: Model) -> None:
 def test_padding_of_the_vocabulary_is_never_predicted_and_stays_zero(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels, "LOGITS_AT_ONCE", at_once)
+    monkeypatch.setattr(model_file, "LOGITS_AT_ONCE", at_once)
     model = Model(shape_of(2, vocab=65, seq=32, dim=32, heads=2)).on(CPU)
     model.initialize(seed=1)
     training = torch.optim.AdamW(model.parameters())
@@ -92,3 +101,43 @@ def test_bf16_model_works_in_bf16_between_embedding_and_loss_and_learns_as_autoc
         assert {weight.dtype for weight in model.parameters()} == {torch.float32}
         results.append(loss.item())
     assert results[0] == pytest.approx(results[1], abs=0.02)
+
+
+@pytest.mark.parametrize("vocab", [50, 43])
+def test_loss_in_chunks_has_the_value_and_the_gradients_of_one_in_a_piece(
+    monkeypatch: pytest.MonkeyPatch, vocab: int
+) -> None:
+    dice = torch.Generator().manual_seed(3)
+    hidden = torch.randn(37, 16, generator=dice)
+    head = torch.randn(50, 16, generator=dice)
+    targets = torch.randint(vocab, (37,), generator=dice)
+
+    def both() -> list[torch.Tensor]:
+        h, w = hidden.clone().requires_grad_(), head.clone().requires_grad_()
+        value = mean_loss(h, w, targets, vocab)
+        torch.autograd.backward(value * 0.5)
+        assert h.grad is not None
+        assert w.grad is not None
+        return [value.detach(), h.grad, w.grad]
+
+    whole = both()
+    monkeypatch.setattr(model_file, "LOGITS_AT_ONCE", 50 * 8)
+    assert len(_chunks(hidden, head, targets)) == 5
+    for one, other in zip(whole, both(), strict=True):
+        torch.testing.assert_close(one, other)
+    assert not whole[2][vocab:].any()
+
+
+def test_norm_and_relu_squared_have_the_values_and_gradients_that_torch_would_give() -> None:
+    dice = torch.Generator().manual_seed(5)
+    x = torch.randn(7, 16, generator=dice, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(_Norm.apply, (x,))
+    assert torch.autograd.gradcheck(relu_squared, (x,))
+    torch.testing.assert_close(norm(x.float()), functional.rms_norm(x.float(), (16,)))
+    torch.testing.assert_close(relu_squared(x), functional.relu(x).square())
+
+
+def test_logits_are_capped() -> None:
+    capped = capped_logits(torch.full((1, 4), 100.0), torch.ones(3, 4), 3)
+    assert capped.max() <= 15
+    torch.testing.assert_close(capped, 15 * functional.hardtanh(capped / 15))
