@@ -161,12 +161,17 @@ def momentum(step: int) -> float:
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """For each matrix of a stack the nearest one whose singular values are all 1, roughly: in bf16 on a GPU."""
+    """For each matrix of a stack the nearest one whose singular values are all 1, roughly: in bf16 on a GPU; on a CPU
+    one after the other, since a stack is larger than the cache."""
     x = matrices.bfloat16() if matrices.is_cuda else matrices
     tall = x.shape[-2] > x.shape[-1]
     x = x.mT if tall else x
     x = x / (x.norm(dim=(-2, -1), keepdim=True) * 1.02 + 1e-6)
-    x = _by_squares(x) if x.dtype == torch.float32 and x.shape[-1] >= 2 * x.shape[-2] else _by_products(x)
+    if x.is_cuda:
+        x = _by_products(x)
+    else:
+        make = _by_squares if x.dtype == torch.float32 and x.shape[-1] >= 2 * x.shape[-2] else _by_products
+        x = torch.stack([make(one) for one in x.reshape(-1, *x.shape[-2:])]).view(x.shape)
     made: Tensor = x.mT if tall else x
     return made
 
@@ -180,11 +185,13 @@ def _by_products(x: Tensor) -> Tensor:
 
 def _by_squares(x: Tensor) -> Tensor:
     """The same of a long matrix by its small square alone, half the work; bf16 is not exact enough for it."""
-    square = x @ x.mT
-    whole = one = torch.eye(x.shape[-2], device=x.device)
-    for a, b, c in POLYNOMIALS:
+    square, one = x @ x.mT, torch.eye(x.shape[-2], device=x.device)
+    whole = factor = one
+    for number, (a, b, c) in enumerate(POLYNOMIALS):
+        if number:
+            square = factor @ square @ factor
         factor = a * one + b * square + c * square @ square
-        whole, square = factor @ whole, factor @ square @ factor
+        whole = factor @ whole if number else factor
     return whole @ x
 
 
