@@ -161,8 +161,8 @@ def momentum(step: int) -> float:
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """For each matrix of a stack the nearest one whose singular values are all 1, roughly: in bf16 on a GPU; on a CPU
-    one after the other, since a stack is larger than the cache."""
+    """For each matrix of a stack the nearest one whose singular values are all 1, roughly. A GPU makes all at once
+    in bf16, a CPU one after the other, since a stack is larger than its cache."""
     x = matrices.bfloat16() if matrices.is_cuda else matrices
     tall = x.shape[-2] > x.shape[-1]
     x = x.mT if tall else x
