@@ -10,7 +10,8 @@ import platform
 import shutil
 import socket
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,13 +45,51 @@ NODE_VARIABLES = (  # rank, number of nodes, what sets them; the first that is s
 )
 
 
-def node(env: Mapping[str, str]) -> Node:
-    """This node's rank, from the environment: a rank with a node count above one, or a rank without a count."""
+LAUNCHER_OPTIONS = (("node_rank", "machine_rank"), ("nnodes", "num_machines", "num_nodes"))
+"""A node's rank, and how many there are, of torchrun, accelerate and others; some write them with dashes."""
+ADDRESS_OPTIONS = ("master_addr", "master_port", "rdzv_endpoint", "main_process_ip", "main_process_port")
+
+
+def node(env: Mapping[str, str], argv: Sequence[str] = ()) -> Node:
+    """This node's rank, from the environment: a rank with a node count above one, or a rank without a count.
+
+    Else from the options of a launcher; several nodes of which none has a rank there find it among themselves.
+    """
     for rank_name, count_name, source in NODE_VARIABLES:
         rank, count = env.get(rank_name, ""), _number(env.get(count_name, ""))
         if rank.isdigit():
             return Node(None, count, source) if count == 1 else Node(str(int(rank)), count, source)
-    return Node(None, None, None)
+    return _of_launcher(dict(_options(argv)))
+
+
+def _of_launcher(options: Mapping[str, str]) -> Node:
+    rank, nodes = (
+        next((options[name] for name in names if name in options), "") for names in LAUNCHER_OPTIONS
+    )
+    count = _number(nodes)
+    if count is None:
+        return Node(None, None, None)
+    return Node(str(int(rank)) if count > 1 and rank.isdigit() else None, count, "command")
+
+
+def without_addresses(argv: Sequence[str]) -> list[str]:
+    """The command without the addresses of its first node, which change with the machine."""
+    left, is_value = [], False
+    for word in argv:
+        name, given, _ = word.removeprefix("--").partition("=")
+        is_address = word.startswith("--") and name.replace("-", "_") in ADDRESS_OPTIONS
+        if not is_address and not is_value:
+            left.append(word)
+        is_value = is_address and not given
+    return left
+
+
+def _options(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The long options of a command, by names with underscores: `--node-rank 3`, `--node_rank=3`."""
+    for word, following in pairwise([*argv, ""]):
+        name, given, value = word.removeprefix("--").partition("=")
+        if word.startswith("--"):
+            yield name.replace("-", "_"), value if given else following
 
 
 def facts(
@@ -64,7 +103,7 @@ def facts(
     budget: float | None = None,
 ) -> dict[str, object]:
     """The content of run.json before the command starts; `price` is dollars per GPU hour, `budget` dollars."""
-    this_node = node(env)
+    this_node = node(env, argv)
     return {
         "run": mask(name),
         "argv": mask_argv(argv),

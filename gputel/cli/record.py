@@ -178,7 +178,7 @@ def _refuse_what_cannot_start(argv: Sequence[str], asked: Mapping[str, Any]) -> 
     from gputel.telemetry.process import spawn
 
     if asked["sync"]:
-        sync.check(asked["sync"], masks=asked["sync_masked_output"])
+        sync.check(asked["sync"], argv, masks=asked["sync_masked_output"])
     if asked["push"]:
         sync.check_push(asked["push"])
     spawn.require_linux()
@@ -273,7 +273,7 @@ def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, Segm
         price=asked["price"],
         budget=asked["budget"],
     )
-    node = identity.node(os.environ).rank
+    node = identity.node(os.environ, argv).rank
     if asked["onto"]:
         path = sources.one_run(asked["onto"])
         return path, run_folder.add_segment(path, facts, node=node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,14 +49,18 @@ def command(run: str, address: str) -> None:
     show.note(f"next: gputel report {storage.address}")
 
 
-def check(address: str, *, masks: bool = False) -> None:
+def check(address: str, argv: Sequence[str] = (), *, masks: bool = False) -> None:
     """Refuses what cannot work before anything is started, and says once what leaves the machine."""
     from gputel.cli import show
     from gputel.telemetry import identity
     from gputel.telemetry.remote import storage
 
     check_address(address)
-    if address.endswith("/") and identity.node(os.environ).rank is not None:
+    rank, nodes, _ = identity.node(os.environ, argv)
+    if rank is None and nodes is not None and nodes > 1:
+        fault = f"the command is one of {nodes} nodes, and which of them is not known"
+        raise GputelError("--sync", fault, f"set NODE_RANK, from 0 to {nodes - 1}, on each", exit_code=2)
+    if address.endswith("/") and rank is not None:
         raise GputelError(address, "several nodes need one name", f"name the run: {address}NAME", exit_code=2)
     storage.Storage(address, create=True)
     as_what = "with stars for its secrets" if masks else "as it was printed"
@@ -98,7 +102,7 @@ def sending(asked: Mapping[str, Any], run: Path, segment: Path) -> Sending | Non
 
     Figures bear the name that the run has in storage, which nodes without a disk in common agree on.
     """
-    from gputel.telemetry import identity, run_folder
+    from gputel.telemetry import run_folder
     from gputel.telemetry.remote.courier import MASKS_OUTPUT
     from gputel.telemetry.remote.sidecar import PushOrder, Sending, SyncOrder
     from gputel.telemetry.secrets import mask
@@ -111,7 +115,8 @@ def sending(asked: Mapping[str, Any], run: Path, segment: Path) -> Sending | Non
     run, segment = run.resolve(), segment.resolve()
     there = address and place(address, run)
     name = mask(there.rstrip("/").rpartition("/")[2] if there else run.name)
-    node = int(identity.node(os.environ).rank or 0)
+    rank = run_folder.describe(segment).get("node_rank")
+    node = rank if isinstance(rank, int) else 0
     return Sending(
         SyncOrder(f"{run}", f"{segment}", there, bytes_per_s=asked["sync_rate"]) if there else None,
         PushOrder(f"{segment}", server, name, node) if server else None,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gputel.telemetry import recorder_lock, run_folder
+from gputel.telemetry import identity, recorder_lock, run_folder
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import Clock, Stamp, SystemClock
 from gputel.telemetry.errors import GputelError
@@ -22,7 +22,6 @@ from gputel.telemetry.remote import bundles, file_kinds, manifest, masked_output
 from gputel.telemetry.remote.bundles import GrownPiece
 from gputel.telemetry.remote.storage import Storage, StoredObject
 
-SAME = ("node_rank", "argv")
 MASKS_OUTPUT = "sync_masks_output"
 """The fact of run.json by which all that send a segment mask its output."""
 PIECE_BYTES = 8 << 20
@@ -210,4 +209,9 @@ def _facts(description: bytes) -> dict[str, Any]:
 
 def _is_replaced(there: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
     """Whether `here` goes on as the same node of the same training, on another machine or after it was lost."""
-    return here.get("node_rank") is not None and all(here.get(fact) == there.get(fact) for fact in SAME)
+    node, commands = here.get("node_rank"), [each.get("argv") for each in (there, here)]
+    before, now = (
+        identity.without_addresses([f"{word}" for word in argv]) if isinstance(argv, list) else None
+        for argv in commands
+    )
+    return node is not None and node == there.get("node_rank") and before == now

@@ -88,6 +88,17 @@ def test_several_nodes_need_a_name_that_they_agree_on(
     assert not list(tmp_path.iterdir())
 
 
+def test_node_that_does_not_know_its_rank_starts_nothing(tmp_path: Path) -> None:
+    recorder = record(tmp_path, "s3://bucket/runs/d16", "sh", "-c", "exit 3", "torchrun", "--nnodes=16")
+    _, err = recorder.communicate()
+    assert recorder.returncode == 2
+    assert err.decode() == (
+        "error: --sync: the command is one of 16 nodes, and which of them is not known; "
+        "set NODE_RANK, from 0 to 15, on each\n"
+    )
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.long
 def test_run_whose_viewer_was_killed_is_sent_whole(tmp_path: Path) -> None:
     waits = f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo the end"

@@ -42,6 +42,30 @@ def test_node_is_known_from_the_environment(env: dict[str, str], node: tuple[str
     assert identity.node(env)[:2] == node
 
 
+@pytest.mark.parametrize(
+    ("command", "node"),
+    [
+        ("torchrun --nnodes 16 --node_rank 3 train.py", ("3", 16)),
+        ("torchrun --nnodes=16 --node-rank=0 train.py", ("0", 16)),
+        ("accelerate launch --num_machines 2 --machine_rank 1 train.py", ("1", 2)),
+        ("torchrun --nnodes=1:4 --rdzv_backend=c10d train.py", (None, 4)),
+        ("torchrun --nnodes 1 --node_rank 0 train.py", (None, 1)),
+        ("torchrun --nproc_per_node 8 --node_rank 0 train.py", (None, None)),
+        ("python train.py --nnodes", (None, None)),
+    ],
+)
+def test_node_is_known_from_the_options_of_a_launcher(
+    command: str, node: tuple[str | None, int | None]
+) -> None:
+    assert identity.node({}, command.split())[:2] == node
+    assert identity.node({"NODE_RANK": "7", "NNODES": "8"}, command.split())[:2] == ("7", 8)
+
+
+def test_command_without_the_addresses_of_its_first_node() -> None:
+    command = "torchrun --nnodes 2 --master_addr 10.0.0.7 --rdzv-endpoint=10.0.0.7:29500 train.py --lr 3"
+    assert identity.without_addresses(command.split()) == "torchrun --nnodes 2 train.py --lr 3".split()
+
+
 def test_git_says_commit_branch_and_changes_and_hides_the_password(tmp_path: Path) -> None:
     def git(*arguments: str) -> str:
         who = ["-c", "user.name=a", "-c", "user.email=a@b"]
