@@ -1,8 +1,9 @@
-"""64 nodes of eight GPUs that push to one database, and a training whose network is dead.
+"""64 nodes of eight GPUs that push to one database, a training whose network is dead, 1,000 recordings in storage.
 
     python benchmarks/fleet.py replay     # 64 pushers, a request each second: what arrives, and how late
     python benchmarks/fleet.py outage     # the database comes after ten minutes: how long until all is there
     python benchmarks/fleet.py dead       # step times of a training while its courier and pusher get no answer
+    python benchmarks/fleet.py index      # `gputel runs s3://...` by one process, by all cores, by Ray
 
 `replay` and `outage` replay the seconds of a simulated machine, with a process for each node that pushes as beside
 a recording, into a real VictoriaMetrics. The outage is of 560 s that wait from the beginning and of 40 s in which
@@ -10,17 +11,23 @@ the database refuses connections, so that pushers back off as after ten minutes.
 
 `dead` sends to servers that accept connections and never answer. In each pair of blocks of steps the processes
 that send and judge run in one, and are stopped by SIGSTOP in the other.
+
+`index` sends copies of a recording of five seconds, each with losses of its own and without facts.json, to moto.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import multiprocessing
 import os
 import random
+import re
+import resource
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -40,13 +47,15 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from courier import KEYS, cpu_s, recording, status_kib  # noqa: E402
+from courier import KEYS, cpu_s, moto, recording, status_kib  # noqa: E402
 from training_cost import RecordedTraining, driver, in_random_order, ratio  # noqa: E402
 
 from gputel.telemetry import events, run_folder  # noqa: E402
 from gputel.telemetry.remote import push  # noqa: E402
+from gputel.telemetry.remote.courier import Sent, send  # noqa: E402
 from gputel.telemetry.remote.live_rows import LiveRow, LiveRows  # noqa: E402
 from gputel.telemetry.remote.receiver import Receiver  # noqa: E402
+from gputel.telemetry.remote.storage import Storage  # noqa: E402
 from tests.recordings import Recorder, children, until  # noqa: E402
 from tests.telemetry.remote.database import Database, free_port, running  # noqa: E402
 
@@ -237,7 +246,9 @@ def dead(steps: int, block: int, gpus: int, seed: int) -> dict[str, Any]:
             ]
             share = training.share_of_a_core(steps)
         noted = [event["text"] for event in events.read(place / "run")]
-    elapsed = [tuple([step[0] for step in side] for side in pair) for pair in blocks]
+    elapsed, processor = (
+        [tuple([step[part] for step in side] for side in pair) for pair in blocks] for part in (0, 1)
+    )
     stopped, sending = (np.array([pair[side] for pair in elapsed]).ravel() for side in (0, 1))
     return {
         "gpus": gpus,
@@ -247,22 +258,88 @@ def dead(steps: int, block: int, gpus: int, seed: int) -> dict[str, Any]:
         "ms_sending": dict(zip(("p50", "p99"), np.percentile(sending, [50, 99]).round(2), strict=True)),
         "p99": f"{ratio(elapsed, lambda steps: np.percentile(steps, 99), seed)}",
         "p50_by_pairs": f"{ratio(elapsed, None, seed)}",
+        "p99_of_processor_time": f"{ratio(processor, lambda steps: np.percentile(steps, 99), seed)}",
+        "p50_of_processor_time_by_pairs": f"{ratio(processor, None, seed)}",
         "senders_of_a_core_percent": round(100 * share, 2),
         "events": noted,
     }
+
+
+def indexed(runs: int) -> dict[str, Any]:
+    """Seconds and CPU of indexing as many recordings by each engine, and whether the answers are equal."""
+    with tempfile.TemporaryDirectory() as name, moto(Path(name)) as port:
+        place = Path(name)
+        os.environ.update(KEYS, XDG_CACHE_HOME=f"{place}/cache", AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}")
+        recorded, begun = small_recording(place), time.monotonic()
+        objects = sum(sent.objects for sent in send_copies(recorded, runs, place))
+        sending_s = time.monotonic() - begun
+        rows, digests = {}, set()
+        ask_runs([])  # fetches what is there
+        for engine, (prefix, options) in ENGINES.items():
+            for base in (place / "cache" / "gputel").glob("catalogue-*"):
+                base.unlink()
+            before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+            answer = ask_runs(options, prefix)
+            took, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+            used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            found = json.loads(answer)["runs"]
+            digests.add(hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest())
+            rows[engine] = {"runs": len(found), "wall_s": round(took, 1), "cpu_s": round(used, 1)}
+        losses = len({row["loss"] for row in found})
+        return {
+            "objects": objects,
+            "sending_s": round(sending_s, 1),
+            "engines": rows,
+            "different_losses": losses,
+            "equal": len(digests) == 1,
+        }
+
+
+LOSS = re.compile(rb"loss \d\.\d{6}")
+ENGINES: dict[str, tuple[list[str], list[str]]] = {
+    "here": (["taskset", "-c", "0"], []),  # one core pays for no worker
+    "local": ([], []),
+    "ray": ([], ["--engine", "ray"]),
+}
+
+
+def small_recording(place: Path) -> Path:
+    run = place / "d12"
+    with recording(run, 5.0, "1xH100") as recorder:
+        recorder.wait()
+    (run / "facts.json").unlink(missing_ok=True)
+    return run
+
+
+def send_copies(run: Path, count: int, place: Path) -> Iterator[Sent]:
+    """Sends each under a name and with losses of its own, which have as many digits in all copies."""
+    lines = (run / "output.log").read_bytes().splitlines(keepends=True)
+    for number in range(count):
+        copy = place / "copies" / f"run{number:04d}"
+        shutil.copytree(run, copy)
+        last = LOSS.sub(f"loss {number / 1000:.6f}".encode(), lines[-1])
+        (copy / "output.log").write_bytes(b"".join([*lines[:-1], last]))
+        yield send(copy, Storage(f"s3://runs/many/{copy.name}"))
+        shutil.rmtree(copy)
+
+
+def ask_runs(options: list[str], prefix: Sequence[str] = ()) -> bytes:
+    words = [*prefix, sys.executable, "-m", "gputel", "runs", "s3://runs/many/", "--json", "--columns", "all"]
+    return subprocess.run([*words, *options], check=True, capture_output=True, cwd=ROOT).stdout
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="*", default=["replay", "outage", "dead"])
+    parser.add_argument("what", nargs="*", default=["replay", "outage", "dead", "index"])
     parser.add_argument("--nodes", type=int, default=64)
     parser.add_argument("--seconds", type=int, default=45, help="of the replay")
     parser.add_argument("--queued", type=int, default=560, help="seconds that wait from the beginning")
     parser.add_argument("--refused", type=int, default=40, help="seconds in which the database is away")
     parser.add_argument("--steps", type=int, default=2000, help="timed steps of each kind")
     parser.add_argument("--block", type=int, default=25, help="steps of a block")
+    parser.add_argument("--runs", type=int, default=1000, help="recordings that are indexed")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     for what in asked.what:
@@ -271,8 +348,10 @@ def main() -> None:
             result = fleet(asked.nodes, 0, asked.seconds, 0.0)
         elif what == "outage":
             result = fleet(asked.nodes, asked.queued, asked.refused + asked.seconds, asked.refused)
-        else:
+        elif what == "dead":
             result = dead(asked.steps, asked.block, 8, asked.seed)
+        else:
+            result = indexed(asked.runs)
         loads = [round(load, 1), round(os.getloadavg()[0], 1)]
         print(json.dumps({"what": what, **result, "load": loads}, indent=2), flush=True)
 
