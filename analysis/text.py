@@ -129,6 +129,11 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def counted(count: int, thing: str) -> str:
+    """Formats `1 log`, `1,200 logs`."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
 def step(value: float) -> str:
     """Formats `12,431`."""
     return f"{value:,.0f}"

@@ -28,7 +28,7 @@ class NotFinite:
 
     def __init__(self, metrics: list[str], recovery: int) -> None:
         self._metrics, self._recovery = metrics, recovery
-        self._finite: dict[str, deque[int | None]] = {}  # of each that was wrong, its finite steps since
+        self._finite: dict[str, deque[int | None]] = {}  # by metric that was wrong: finite steps since then
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         assert isinstance(moment, Record)

@@ -174,7 +174,10 @@ class Slower:
             pace.take(value)
             slow = pace.judge(self._signs[name], self._share)
             if slow or (slow is False and name in self._wrong):
-                (self._wrong.add if slow else self._wrong.discard)(name)
+                if slow:
+                    self._wrong.add(name)
+                else:
+                    self._wrong.discard(name)
                 yield Finding(name, slow, f"{name} {pace.describe()}", moment.step)
             return  # MFU follows throughput: one of them is enough
 

@@ -38,7 +38,7 @@ __all__ = [
     "step_times",
 ]
 
-COARSE = 0.02  # of a gap: times that are coarser than this say little of it
+COARSE = 0.02  # share of a gap: times coarser than this say little about it
 
 
 def step_time(gaps: pl.DataFrame, dt_ms: pl.Series | None, resolution_s: float) -> StepTime | None:
@@ -76,7 +76,7 @@ def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame | None, placed: 
     saved = placed.events.filter(pl.col("kind") == "checkpoint")
     gaps = record_gaps(timed, placed.evals, saved)
     if dt_ms is not None and dt_ms.count() and not (placed.stamped or placed.resolution_s):
-        gaps = gaps.clear()  # sums of the same step times: one that stands for five steps is no five of them
+        gaps = gaps.clear()  # a printed time that covers five steps is one measurement, not five
     if gaps.is_empty() and dt_ms is None and steps is not None:
         gaps = steps.select(
             pl.int_range(pl.len()).alias("chain"), "steps", pl.col("duration_s") * pl.col("steps")

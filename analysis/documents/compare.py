@@ -93,8 +93,7 @@ def about(comparison: Comparison) -> str:
     """`phase base of 2 runs: loss by step`, and which other phases the runs share."""
     others = [phase for phase in comparison.phases if phase != comparison.phase]
     also = f" (also shared: {', '.join(others)}; --phase chooses)" if others else ""
-    plural = "s" if len(comparison.runs) > 1 else ""
-    groups = f" in {len(comparison.runs)} group{plural}" if comparison.groups else ""
+    groups = f" in {text.counted(len(comparison.runs), 'group')}" if comparison.groups else ""
     return (
         f"phase {comparison.phase} of {len(comparison.lines)} runs{groups}{also}: "
         f"{comparison.metric} by {comparison.by}"

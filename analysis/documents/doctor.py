@@ -42,7 +42,7 @@ def _note(readings: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _alike(readings: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """The GPUs in groups whose readings differ in their figures only."""
+    """Groups of GPUs whose readings have the same names, sources and faults."""
     signatures: dict[str, list[object]] = {}
     for reading in readings:
         facts = tuple(reading[name] for name in ("name", "reading", "tier", "source", "fault"))
@@ -77,7 +77,7 @@ def numbers(gpus: Sequence[str]) -> str:
 
 
 def _spread(figures: Sequence[float | None]) -> object:
-    """One figure, or from the lowest to the highest where they differ by more than a twentieth."""
+    """One figure, or a range if the figures differ by more than 5 %."""
     measured = [figure for figure in figures if figure is not None]
     if not measured:
         return None

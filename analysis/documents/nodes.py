@@ -27,7 +27,7 @@ def nodes_document(name: str, nodes: Sequence[NodeRow]) -> Document:
         ]
         for node in nodes
     ]
-    title = f"{text.count(len(nodes))} node{'s' * (len(nodes) != 1)}"
+    title = text.counted(len(nodes), "node")
     return Document(title=name, about=title, sections=[Section(items=[Table("", COLUMNS, rows, NOTE)])])
 
 

@@ -165,7 +165,7 @@ def _about(subjects: Sequence[RunData]) -> str:
         return ""
     rows = sum(subject.log.records.height for subject in subjects)
     formats = ", ".join(dict.fromkeys(subject.log.format or "unknown format" for subject in subjects))
-    return f"{len(subjects)} {'log' if len(subjects) == 1 else 'logs'}, {rows:,} records; {formats}"
+    return f"{text.counted(len(subjects), 'log')}, {text.counted(rows, 'record')}; {formats}"
 
 
 def _caution(subjects: Sequence[RunData], names: Sequence[str]) -> str | None:

@@ -150,7 +150,7 @@ NAMES = {
 
 
 def plan_document(plan: Plan) -> Document:
-    """What it takes and what to know about it come first, the details below."""
+    """Puts what the run takes first, then warnings, then the details."""
     first, *others = _tables(plan)
     caution = _caution(plan)
     notes = [note for note in _notes(plan) if note != caution]
@@ -195,7 +195,7 @@ def _error(percent: float) -> str:
 
 
 def _measured(line: CheckLine) -> str:
-    """`430,900 ±700`; without its error where the figure as it is shown hides it."""
+    """Formats `430,900 ±700`, without an error that the shown digits hide."""
     shown, error = _exact(line.happened or 0.0), line.error
     if error is None or not line.happened or error < 5e-4 * abs(line.happened):
         return shown

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from gputel.analysis import text
 from gputel.analysis.document import Document, FactList, Section, Table, caution
 from gputel.analysis.documents.machine import machine_words
-from gputel.analysis.report.checkup import counted
+from gputel.analysis.report.checkup import gpu_names
 from gputel.analysis.report.gpu_totals import GpuTotals
 from gputel.analysis.report.machine import MachineSampling
 from gputel.analysis.report.summary import (
@@ -249,9 +249,8 @@ def _readings(contents: RunContents, telemetry: RecordedReadings) -> Table:
         (name, column["unit"], *(_figure(column[key]) for key in ("min", "mean", "max")))
         for name, column in telemetry.columns.items()
     ]
-    count = len(telemetry.gpus)
-    many = "GPU" if count == 1 else "GPUs"
-    title = f"{telemetry.rows:,} rows of {count} {many}: {counted(contents.gpus)}"
+    gpus = text.counted(len(telemetry.gpus), "GPU")
+    title = f"{text.counted(telemetry.rows, 'row')} of {gpus}: {gpu_names(contents.gpus)}"
     return Table(title, ("reading", "unit", "min", "mean", "max"), rows)
 
 

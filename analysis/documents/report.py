@@ -36,7 +36,7 @@ from gputel.analysis.documents.report_tables import (
     TRAINING,
     measured_table,
 )
-from gputel.analysis.report.checkup import counted
+from gputel.analysis.report.checkup import gpu_names
 from gputel.analysis.report.doubts import from_to
 from gputel.analysis.report.step_shares import printed_steps
 from gputel.analysis.report.verdicts import MFU_QUESTION
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from gputel.analysis.report import Report
     from gputel.analysis.runs.facts import Fact, Facts
 
-QUESTIONS = {MFU_QUESTION: "MFU"}  # as people write them
+QUESTIONS = {MFU_QUESTION: "MFU"}  # questions as people write them
 MOST_EVENTS = 500
 MOST_SPANS = 20
 
@@ -112,7 +112,7 @@ def _facts(report: Report) -> FactList:
             "started": _started(first),
             "host": (first.get("host") or {}).get("name"),
             "model": _model(report.subject.facts),
-            "GPUs": counted(recorded_gpus) if recorded_gpus else _gpus_of_log(known),
+            "GPUs": gpu_names(recorded_gpus) if recorded_gpus else _gpus_of_log(known),
             "clock": _clock(report),
             "readings": _sampled(report),
             "overlap": None if recording else _overlap(report.shared),

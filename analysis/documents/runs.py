@@ -29,7 +29,7 @@ HEADERS = {"duration_s": "duration", "downtime_s": "downtime", "energy_j": "ener
 def runs_document(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Document:
     """Makes the document of the rows; a terminal leaves out columns without a value in any of them."""
     cells = [[shown(name, cell) for name, cell in zip(columns, row, strict=True)] for row in rows]
-    title = f"{len(rows):,} run{'' if len(rows) == 1 else 's'}" if rows else EMPTY_TITLE
+    title = text.counted(len(rows), "run") if rows else EMPTY_TITLE
     table = Table("", [_header(name) for name in columns], cells)
     return Document(title=title, sections=(Section(items=(table,)),), about=title)
 

@@ -61,7 +61,7 @@ class Undelivered(Exception):  # noqa: N818 - not always an error: it may be tri
 
 class Channel(Protocol):
     def send(self, notice: Notice) -> None:
-        """Raises Undelivered if the delivery failed."""
+        """Delivers a notice; raises Undelivered if that failed."""
 
     def __str__(self) -> str:
         """Names the channel without its secrets."""

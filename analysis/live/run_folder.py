@@ -122,7 +122,7 @@ class Output:
         self._file.close()
 
     def _read_index(self) -> None:
-        """Reads new records of the index and drops those of lines already dated."""
+        """Reads new records of the index and drops those whose lines already have a time."""
         if is_foreign(self._index):
             return
         try:

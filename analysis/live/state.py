@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST_EVENTS = 500
 RATE = "tok_per_sec"
 INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PAST_S = 15 * 3600  # a last timestamp that is older, in whatever time zone, is not of a run that goes on
+PAST_S = 15 * 3600  # a run whose last timestamp is older than this, in any time zone, is over
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class RunState:
     def __init__(self, name: str, source: str, now: Callable[[], float] = time.time) -> None:
         self.name, self.source = name, source
         self.logs: dict[str, LogState] = {}
-        self._given: dict[str, LogState] = {}  # by the segment beside whose output the rows were given
+        self._given: dict[str, LogState] = {}  # by segment: the log of its rows from `gputel.log`
         self.changed = 0  # number of changes, so that a view knows whether to redraw
         self.has_grown = False  # since following began
         self.is_written: bool | None = None  # whether a process has it open; None if unknown
@@ -107,7 +107,7 @@ class RunState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether every recorder has said so, or no process has a log open (a recorder may have been killed)."""
+        """Whether every recorder noted its end, or no process has a log open: a recorder may have been killed."""
         return self.is_written is False or (
             bool(self._facts) and all(fact.get("ended") for fact in self._facts)
         )

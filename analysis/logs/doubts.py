@@ -20,10 +20,10 @@ from gputel.analysis.logs.signs import BEGIN_AGAIN
 if TYPE_CHECKING:
     from gputel.analysis.logs.patterns import Reject
 
-FEWEST = 10  # records below which nothing is said of their course
+FEWEST = 10  # fewer records than this show no course
 MOST_FALLS = 3  # restarts without a word in the log
 MOST_BARE = 0.1  # share of records without a step and a loss
-WHOLE = 0.6  # of the cells of records that are whole have a value
+WHOLE = 0.6  # share of cells with a value in complete records
 MOST_UNREAD = 0.02  # share of lines like records that were not read
 LEAST_UNREAD = 3
 MOST_REPEATED = 0.25  # share of records that repeat the one before
@@ -32,7 +32,7 @@ FAR = 0.5  # how far, by its share, a first loss may be from ln(vocabulary)
 LOSSES = re.compile(r"(?i)loss|nll|\bce\b|xent|entropy|objective|cost|ppl|mse|mae|error|elbo|bp[bc]")
 
 
-OUTER = re.compile(r"(?i)fold|trial|seed|run")  # one that changes with each restart is the reason
+OUTER = re.compile(r"(?i)fold|trial|seed|run")  # if it changes with each restart, it is the reason
 
 
 class ParsedRows(Protocol):
@@ -77,7 +77,7 @@ def _falls(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def _bare(log: ParsedRows) -> Iterator[Doubt]:
-    """Records without a step and a loss that do not even have the same figures: parts of records, in turn."""
+    """Records without step and loss whose figures alternate: they are parts of records."""
     rows = log.records
     missing = pl.col("step").is_null() & (
         pl.col("loss").is_null() if "loss" in rows.columns else pl.lit(value=True)
@@ -288,7 +288,7 @@ def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def _epochs_passed(log: ParsedRows) -> int:
-    """How many epochs the records are of, where they are finer than epochs: each may print its mean once more."""
+    """The number of epochs, if there are several records in each: every epoch may print its mean as well."""
     rows = log.records
     if "epoch" not in rows.columns or not (rows["epoch"] != rows["step"]).any():
         return 0
@@ -301,7 +301,7 @@ def _is_constant(values: pl.Series) -> bool:
 
 
 def _are_equal(values: pl.Series, others: pl.Series) -> bool:
-    """Whether every value is there and equals the other one; the first decides it of most columns."""
+    """Whether every value is known and equals its counterpart; most columns differ in the first value."""
     if values.null_count() or values[0] != others[0]:
         return False
     return bool((values.cast(pl.Float64) == others).all())

@@ -21,7 +21,7 @@ Number = TypeVar("Number", float, npt.NDArray[np.float64])
 
 PLACES = ("step", "iteration", "batch", "index", "length", "count", "total", "epoch", "total_steps", "epochs")
 STEPS = ("step", "iteration", "batch", "index")
-COLUMN = "column_"  # of a table whose header names it
+COLUMN = "column_"  # in a table whose header names it
 EVIDENCE = frozenset(
     "loss loss_avg objective objective_avg lr grad_norm dt_ms tok_per_sec step_avg_ms".split()
 )
@@ -32,7 +32,7 @@ CIRCUMSTANCES = frozenset(
 _SO_FAR = re.compile(r"(?:(?:min|max|lowest|highest)_|(?:\w*_)?best_)", re.IGNORECASE)
 _PART = re.compile(
     r"(?i)^(?:cross_?entropy|smooth_?l1|nll|bce|xent)(?:_avg)?$"
-)  # of a loss, without the word
+)  # metrics that are a loss without the word
 _RATE = re.compile(
     r"(?:per|_)_?s(?:ec|econd)?(?:_|$)(?!.*time)|/s(?:ec|econd)?\b|\btps\b|\bfps\b|throughput", re.IGNORECASE
 )
@@ -86,7 +86,7 @@ def plan(pattern: Pattern, fields: tuple[Field, ...]) -> LinePlan:
         return LinePlan(places, evals, texts, False)
     evals = {name: what for name, what in columns.items() if names.is_evaluation(name)}
     rest = {name: what for name, what in columns.items() if name not in evals}
-    timed = pattern.role == "bar" or bool(evals)  # beside an evaluation, speed and time belong to that
+    timed = pattern.role == "bar" or bool(evals)  # beside an evaluation, speed and time belong to it
     evidence = [name for name in rest if _is_evidence(name, rest[name], timed)]
     return LinePlan(rest, evals, texts, bool(evidence) or pattern.is_record)
 
@@ -109,7 +109,7 @@ def _as_evaluation(name: str) -> str:
 
 
 def _is_evidence(name: str, what: Field, timed: bool) -> bool:
-    """Whether a column makes a line a record; speed and time do not where it has them anyway."""
+    """Whether a column makes a line a record; speed and time do not on lines that have them anyway."""
     if _SO_FAR.match(name):
         return False
     if name in ("dt_ms", "tok_per_sec", "step_avg_ms"):

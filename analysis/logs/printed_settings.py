@@ -56,7 +56,7 @@ _INLINE = lazy_regex(
     r"(?P<value>'[^']*'|\"[^\"]*\"|[\[(][^\])]*[\])]|\d{1,3}(?:,\d{3})+|[^\s,;|:={}()\[\]]+)(?:[\s,;|]+|$)"
 )
 _MEASURED = lazy_regex(r"(?i)(?:^|_)(?:loss|acc(?:uracy)?|ppl|elapsed|eta)$|^(?:epoch|step|iter|iteration)$")
-_PLACEHOLDER = lazy_regex(r"\{[\w.:]*\}|%\(\w+\)\w|\$\{?\w+\}?|<.* at 0x\w+>")  # says nothing of the run
+_PLACEHOLDER = lazy_regex(r"\{[\w.:]*\}|%\(\w+\)\w|\$\{?\w+\}?|<.* at 0x\w+>")  # says nothing about the run
 _THOUSANDS = lazy_regex(r"[+-]?\d{1,3}(?:,\d{3})+")
 _COMMAND = lazy_regex(
     r"(?:^|[\s/$+>:'\"])(?:python[\d.]*|torchrun|accelerate|deepspeed|srun|mpirun|julia|Rscript)['\"]?,?\s.*?"
@@ -103,7 +103,7 @@ def read(text: bytes, interpreted: Iterable[str] = ()) -> dict[str, Cell]:
 
 
 def _with_margin(line: str, rest: str) -> str:
-    """The line without its prefix, indented as far as it is behind that."""
+    """The line without its prefix, with the indentation that follows the prefix."""
     before = line[: line.rfind(rest)] if rest else ""
     return " " * (len(before) - len(before.rstrip()) - bool(before.strip())) + rest
 
@@ -156,7 +156,7 @@ def _literals(text: str) -> Iterator[Pair]:
 
 
 def _are_settings(name: str, fields: Sequence[Pair]) -> bool:
-    """Whether a call or a dict is a configuration: all its fields have names, and one is a hyperparameter."""
+    """Whether a call or dict is a configuration: every field has a name, and one is a hyperparameter."""
     if not fields or not all(name for name, _ in fields):
         return False
     few = 1 if _NAMESPACE.fullmatch(name) else _FEWEST
@@ -231,7 +231,7 @@ def _row(line: str) -> _BlockLine | None:
 
 
 def _nested(block: Sequence[_BlockLine]) -> Iterator[Pair]:
-    """The pairs of a block, with the names of the sections that they are indented below."""
+    """The pairs of a block, with the names of their sections."""
     sections: list[tuple[int, str]] = []
     for row in block:
         while sections and sections[-1][0] >= row.margin:
@@ -260,7 +260,7 @@ def _pairs(lines: Iterable[str]) -> Iterator[Pair]:
 
 
 def _commands(lines: Iterable[str]) -> Iterator[Pair]:
-    """The options of command lines: those behind the script, or options alone."""
+    """The options of command lines: those after the script, or a line of options alone."""
     for line in lines:
         if "-" not in line or _USAGE.search(line):
             continue
@@ -276,7 +276,7 @@ def _commands(lines: Iterable[str]) -> Iterator[Pair]:
 
 
 def _continued(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, those that end in a backslash with the ones below them."""
+    """The lines, each joined with the next one where it ends in a backslash."""
     whole = ""
     for line in lines:
         whole += line.rstrip().removesuffix("\\")

@@ -1,4 +1,4 @@
-"""Kinds of lines that matter beside records, by the words that tell them: the table of signs, tried in order."""
+"""Kinds of lines that matter beside records, by their words: the table of signs, tried in order."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ _DAY = (
     rb"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?,? +\d{1,2}\b"
     rb"|\d{1,2}[ -](?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?[ -]\d{4})"
 )
-# A line that heads the output of one start, with its date. Nothing happens there; it says why steps begin again.
+# The dated first line of a start: no event, but the reason why steps begin again.
 HEADING = _sign(
     None,
     rb"(?i)^(?!.*\bepoch)(?:[=*#~-]{3,}.*" + _DAY + rb".*"
@@ -179,7 +179,7 @@ def alike(line: bytes) -> bytes:
 
 @lru_cache(maxsize=4096)
 def sign_of(line: bytes) -> Sign | None:
-    """The sign that decides what a line is; None: it says nothing."""
+    """The sign that decides what a line is; None if no sign does."""
     if not _is_code(line):
         for sign in SIGNS:
             if sign.regex.search(line):

@@ -34,7 +34,7 @@ UNIT = patterns.lazy_regex(
     rb"|[KkMGTB]i?B|[KkMGBT]|[Tt]ok(?:en)?s?/s(?:ec)?|(?:it|step|sample|img|image)s?/s(?:ec)?|(?:s|ms)/(?:it|step|iter)"
     rb"|[TPG]FLOP/?S|[TPG]FLOPs?(?:/s)?|W|J|z))(?![\w/.?])"
 )
-STUCK = patterns.lazy_regex(rb"[\w.?:]")  # a character that, right after a number, makes it part of a word
+STUCK = patterns.lazy_regex(rb"[\w.?:]")  # a number directly before such a character is part of a word
 
 
 def split(value: bytes, last: bool) -> tuple[bytes, bytes] | None:

@@ -37,7 +37,7 @@ class PastRun:
 
     run: str
     asked: Size  # what a plan would have made of its shape
-    size: Size  # with parameters and FLOPs as they were printed
+    size: Size  # with printed parameters and FLOPs
     parameters: int | None
     flops_per_token: int | None
     machine: Cluster | None
@@ -55,7 +55,7 @@ class PastRun:
     watts: Estimate | None
     did: Overheads
     caution: str | None
-    errors: dict[str, float]  # of measured figures, by their names in a check
+    errors: dict[str, float]  # errors of measured figures, by the names that a check uses
     simulated: str | None  # the simulated machine, whose readings are not those of this training
 
     @property

@@ -277,7 +277,7 @@ def _hash(content: str) -> str:
 
 
 def _without_comments(script: str) -> str:
-    """The lines of a script without those of comments and without indents: a seventh less to carry."""
+    """The script without comments and indentation, which makes it a seventh smaller."""
     lines = (line.strip() for line in script.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith("//"))
 

@@ -32,7 +32,7 @@ def shared_page(page: bytes) -> bytes:
 
 
 def _cleaned(words: str) -> str:
-    """Markup with its text, and what is said in its attributes, cleaned."""
+    """The markup with clean text and clean attributes."""
     pieces = TAG.split(words)
     return "".join(_tag(piece) if at % 2 else _said(piece) for at, piece in enumerate(pieces))
 

@@ -20,10 +20,10 @@ STOPPED, STOPPED_MS = 50.0, 100.0  # % of periods, ms a second
 QUEUED, OTHERS = 20.0, 50.0  # % of the time a main thread waits for a core; % of a core that others use
 BLOCKED = 50.0  # % of the time a process waits for storage, all of the job added up
 SATURATED = 80.0  # % of the time in which a disk had a request
-SWAPPED_MIB, FAULTS = 1.0, 20.0  # a second
+SWAPPED_MIB, FAULTS = 1.0, 20.0  # per second
 BUSY_WORKER = 80.0  # % of the time in which a worker runs or waits for a core
-FLAT, SENT_MIB, IDLE_RANK = 0.9, 1.0, 0.5  # of the highest rate; a second; of the usual CPU of a rank
-TWICE = 2.0  # times the usual, from which on a figure has risen
+FLAT, SENT_MIB, IDLE_RANK = 0.9, 1.0, 0.5  # share of the highest rate; per second; share of the usual CPU
+TWICE = 2.0  # a figure has risen from this many times its usual value on
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _stolen(slow: Figures, usual: Figures) -> list[str]:
 
 
 def _crowded(slow: Figures, usual: Figures) -> list[str]:
-    """Its own processes want more cores than there are."""
+    """Blames the job itself: its processes want more cores than there are."""
     if not (
         _rose("main_wait", QUEUED, slow, usual) and slow["job_cpu"] >= BUSY_WORKER / 100 * slow["all_cpu"]
     ):
@@ -154,7 +154,7 @@ def _queue(slow: Figures, usual: Figures) -> str:
 
 
 def _slow_workers(slow: Figures, usual: Figures) -> list[str]:
-    """Workers that always run, or want to, beside a trainer that does not."""
+    """Blames workers that always run, or wait for a core, beside a trainer that does not."""
     idle = slow["trainer_cpu"] < BUSY_WORKER * slow["trainers"]
     if not (slow["worker_busy"] >= BUSY_WORKER and idle and slow["blocked"] < BLOCKED):
         return []
@@ -168,7 +168,7 @@ def _slow_workers(slow: Figures, usual: Figures) -> list[str]:
 
 
 def _network(slow: Figures, usual: Figures) -> list[str]:
-    """The ranks' CPU falls while an interface sends at one rate, the highest that was seen."""
+    """Blames the network: the ranks' CPU falls while an interface sends at its highest rate."""
     flat = slow["tx_mib_s"] >= max(SENT_MIB, FLAT * slow["tx_most"])
     if (
         slow["trainers"] < 2

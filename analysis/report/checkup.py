@@ -37,7 +37,7 @@ def check_gpus(machine: str, seconds: float = TRIAL_S) -> tuple[Check, list[dict
         return _gpus(facts, segment), _readings(facts, _refresh(ticks), _idle(ticks))
 
 
-def counted(gpus: Sequence[Mapping[str, Any]]) -> str:
+def gpu_names(gpus: Sequence[Mapping[str, Any]]) -> str:
     """Formats `2 x NVIDIA H100 80GB HBM3`."""
     names = [gpu["name"] for gpu in gpus]
     return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
@@ -47,7 +47,7 @@ def _gpus(facts: dict[str, Any], segment: Path) -> Check:
     from gputel.analysis.report.summary import polled_hz
     from gputel.telemetry.completeness import not_sampled
 
-    names = counted(facts["gpus"])
+    names = gpu_names(facts["gpus"])
     machine = f"SIMULATED: {names}" if facts["simulated"] else f"{names}, driver {facts['gpus'][0]['driver']}"
     hz, asked = polled_hz([segment / "gpu"]), facts["sampling"]["hz"]
     polling = "no sample came" if hz is None else f"polled {hz:.1f} Hz of {asked:g}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from gputel.analysis import text
 from gputel.analysis.align import clocks, offsets
 from gputel.analysis.align.clocks import ClockInterval
-from gputel.analysis.report.checkup import counted
+from gputel.analysis.report.checkup import gpu_names
 from gputel.telemetry import run_folder
 from gputel.telemetry.remote import bundle_times
 
@@ -89,7 +89,7 @@ def _machine(segments: Sequence[Described]) -> dict[str, Any]:
     started, ended = run_folder.wall_ns(begun, "started"), run_folder.wall_ns(facts, "ended")
     return {
         "host": (facts.get("host") or {}).get("name"),
-        "gpus": counted(facts.get("gpus") or []) or None,
+        "gpus": gpu_names(facts.get("gpus") or []) or None,
         "segments": len(segments),
         "started": None if started is None else text.moment(started),
         "ended": None if ended is None else text.moment(ended),

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import polars as pl
 
 WINDOW_NS = 5_000_000_000
-TRIM = 0.35  # of the median: larger deviations are refreshes without a change, and gaps
-POLLS = 1.2  # by which a gap may always be longer or shorter, as changes are seen only at polls
+TRIM = 0.35  # share of the median: larger deviations are gaps, or refreshes without a change
+POLLS = 1.2  # polls by which any gap may be too long or too short, since only a poll sees a change
 FEWEST_GAPS = 3
 FEW_REFRESHES = 10
 KEYS = ("time", "gpu", "node")

@@ -62,7 +62,7 @@ def _meta(folder: Path) -> dict[str, float | str]:
 
 
 def _values(path: Path) -> list[tuple[int, int, float]]:
-    """A line is `milliseconds value step`, and some have more behind it."""
+    """Reads lines of `milliseconds value step`; some have more words after these."""
     rows = []
     for line in path.read_text(errors="replace").splitlines():
         words = line.split()

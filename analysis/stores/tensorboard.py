@@ -28,11 +28,11 @@ from gputel.telemetry.file_names import natural_order
 
 PIECE = 8 << 20
 HEAD = 512
-FIRST_RECORDS = 4 << 10  # bytes in which a writer of one curve has named it
+FIRST_RECORDS = 4 << 10  # bytes that hold the name of a curve that has its own writer
 HPARAMS_METRIC = "hparam/"  # what the hyperparameter dashboard calls the result of a run
-HPARAMS_FOLDER = re.compile(r"\d{9,11}\.\d+")  # the time, by which `add_hparams` calls its folder
+HPARAMS_FOLDER = re.compile(r"\d{9,11}\.\d+")  # the time as `add_hparams` names its folder
 HPARAMS = b"_hparams_/"
-DEEPEST = 4  # folders from a run to a curve of it: `add_scalars` may be given names with slashes
+DEEPEST = 4  # depth of folders from a run to its curves: names given to `add_scalars` may have slashes
 
 
 def event_files(folder: Path) -> list[Path]:
@@ -112,7 +112,7 @@ def _curve(part: str, tag: str) -> str | None:
 
 
 def _tag_of_run(part: str, tag: str) -> str:
-    """What a tag in a part is called in the run."""
+    """The name that a tag of a part has in the run."""
     if HPARAMS_FOLDER.fullmatch(part):
         return HPARAMS_METRIC + tag.removeprefix(HPARAMS_METRIC)
     if part and not is_part(part) and (curve := _curve(part, tag)):

@@ -23,7 +23,7 @@ class FishWithCommas(FishComplete):
 
 
 def register() -> None:
-    """Before click answers a shell."""
+    """Adds our shells to those of click, before it answers one."""
     add_completion_class(FishWithCommas)
 
 
@@ -62,7 +62,7 @@ def alarm_rules(_context: click.Context, _option: click.Parameter, begun: str) -
 
 
 def gpus(_context: click.Context, _option: click.Parameter, begun: str) -> Items:
-    """GPUs of the table, behind their number: `8xH1` becomes `8xH100`."""
+    """GPUs of the table, after their number: `8xH1` becomes `8xH100`."""
     from gputel.trainer.gpus import gpus as table
 
     return _behind_number((gpu.name for gpu in table()), begun)
@@ -93,7 +93,7 @@ VALUES = {
     "NxGPU": gpus,
     "2xH100": simulated_gpus,
 }
-"""What is offered by how a help calls the value; paths and choices are known to click."""
+"""What is offered, by the name of the value in the help; click itself completes paths and choices."""
 
 
 def attach(command: click.Command) -> None:

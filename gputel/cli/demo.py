@@ -1,4 +1,4 @@
-"""`gputel demo`: each act is a command that its reader could type, run as they would run it."""
+"""`gputel demo`: each act is a command as one would type it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EXAMPLES = (
     help="Steps of each training.",
 )
 def command(out: Path, steps: int) -> int:
-    """In one minute: two small trainings, recorded, followed, compared, and their pages.
+    """Record, follow and compare two small trainings, in one minute, and write their pages.
 
     Downloads nothing. Without torch, logs of such trainings are played in real time; without a GPU, one is
     simulated. Ends with the first exit code that is not 0.

@@ -21,7 +21,7 @@ EXAMPLES = (
 @click.option(
     "--out", default="runs", metavar="DIR", help="Where recordings will be written.", show_default=True
 )
-@click.option("--sync", "address", metavar="ADDRESS", help="Examine object storage too: it is written to.")
+@click.option("--sync", "address", metavar="ADDRESS", help="Check object storage too, by writing to it.")
 @options.json
 @click.pass_context
 def command(ctx: click.Context, simulate: str | None, out: str, address: str | None, as_json: bool) -> None:

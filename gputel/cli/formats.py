@@ -22,7 +22,7 @@ EXAMPLES = (
 @click.argument("name", required=False, metavar="[NAME|FILE]")
 @options.json
 def command(name: str | None, as_json: bool) -> int:
-    """List the log formats that are known, or show one and check that it reads its own samples.
+    """List the known log formats, or show one and check that it reads its own samples.
 
     NAME is one of the list, or a TOML file of your own.
     """

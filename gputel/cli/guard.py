@@ -34,7 +34,7 @@ OPTIONS = (
         default="10m",
         show_default=True,
         metavar="10m",
-        help="To save and end, before a kill.",
+        help="Time to exit before a kill.",
     ),
     click.option("--then", metavar="COMMAND", help="Run this when the recording has ended."),
     click.option("--prometheus", metavar="[HOST]:PORT", help="Serve the run to Prometheus."),

@@ -81,7 +81,7 @@ PAGES = (
     ("panel width font style dpi", "Which panels are drawn, and how they look."),
 )
 """The rows of `options` in a command's help."""
-OUT = ("out force", "Where to write; overwrite what others wrote.")
+OUT = ("out force", "Where to write; overwrite files of other programs.")
 
 
 def writing(command: Command) -> Command:

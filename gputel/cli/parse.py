@@ -268,9 +268,11 @@ def _in_lines(log: Log) -> str:
 
 def _refused(log: Log) -> str:
     """How many lines of a log, or records of a store, were not taken."""
+    from gputel.analysis import text
+
     count = len(log.rejects)
     if log.lines is None:
-        return f"{count:,} damaged record{'s' * (count > 1)}"
+        return text.counted(count, "damaged record")
     many = "lines look like records" if count > 1 else "line looks like a record"
     return f"{count:,} {many} and could not be read"
 

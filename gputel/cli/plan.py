@@ -35,13 +35,13 @@ GROUPS: Groups = {
         "params",
         ("layers dim heads", "Instead: any shape.  [heads: dim / 128]"),
         "tied",
-        ("vocab seq", "Sizes of both.  [default: 65536, 2048]"),
+        ("vocab seq", "Vocabulary, sequence.  [default: 65536, 2048]"),
     ),
     "The machine": ("on", ("nodes link", "Nodes that hold them, and their link: 10Gbit.")),
     "The training": (
         "device-batch-size",
         "total-batch-size",
-        ("ratio tokens", "Per parameter, or in all: 100B.  [default: 20]"),
+        ("ratio tokens", "Tokens: per parameter, or all.  [default: 20]"),
         "data-tokens",
         "optimizer",
         "dtype",
@@ -49,7 +49,7 @@ GROUPS: Groups = {
         "loss",
         (
             "recompute eager plain-attention",
-            "Recompute activations; uncompiled; all scores.",
+            "Recompute activations; no compile; no flash.",
         ),
         (
             "save-every keep",

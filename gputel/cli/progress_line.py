@@ -94,7 +94,7 @@ class ProgressLine:
 
     @property
     def _bar(self) -> str:
-        """The letters of what is done and what is not: blocks, where the terminal can show them."""
+        """The letters of the bar for done and not done: blocks, where the terminal can show them."""
         return "█░" if (self._stream.encoding or "").lower().startswith("utf") else "#-"
 
 

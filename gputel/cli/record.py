@@ -34,7 +34,7 @@ EXAMPLES = (
 GROUPS: Groups = {
     "What is recorded": (
         "hz",
-        ("gpus no-host", "Only these, by index or UUID; without the machine."),
+        ("gpus no-host", "Only these GPUs, by index or UUID; no host metrics."),
         "simulate",
         "max-overhead",
         "follow",
@@ -48,9 +48,9 @@ GROUPS: Groups = {
         "no-source",
         ("share-group fsync", "Let your group read it; sync it to the disk."),
     ),
-    "Sent meanwhile": (
+    "Sending while it records": (
         "sync",
-        ("sync-rate sync-masked-output", "At most so fast; output with secrets as stars."),
+        ("sync-rate sync-masked-output", "At most this rate; mask secrets in the output."),
         "push",
     ),
     "The command": (

@@ -55,9 +55,9 @@ def _words(_context: click.Context, _option: click.Parameter, given: tuple[str, 
     "--engine",
     type=click.Choice(["local", "ray"]),
     default="local",
-    help="Who computes runs that are new: the cores of this machine, or Ray.",
+    help="Where new runs are computed: on the cores of this machine, or on Ray.",
 )
-@click.option("--address", metavar="HOST:PORT", help="A Ray cluster that runs; it reads the same paths.")
+@click.option("--address", metavar="HOST:PORT", help="A running Ray cluster that sees the same paths.")
 @click.option(
     "--columns", multiple=True, callback=_words, metavar="NAME,...", help="Show these; 'all' is every fact."
 )

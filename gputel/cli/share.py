@@ -29,14 +29,14 @@ KEPT = "the run folder itself: samples, output.log, source/"
     default="7d",
     show_default=True,
     metavar="7d",
-    help="How long the link is good.",
+    help="How long the link works.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would go where.")
 @progress_line.shown()
 def command(run: str, to: str | None, expires: float, dry_run: bool) -> None:
     """Send a run's page, or a page that was written before, to object storage.
 
-    Secrets are masked once more, and homes of users become ~. Nothing but the page goes. Without --to, says how to
+    Secrets are masked once more, and home folders become ~. Nothing but the page goes. Without --to, says how to
     copy it.
     """
     from gputel.analysis import text

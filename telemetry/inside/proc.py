@@ -18,11 +18,11 @@ LONGEST_COMMAND = 300
 RESTING = "SD"
 TRIES, AGAIN_S = 20, 0.003
 MOST_TICKS, MOST_SWITCHES = 5, 400
-"""Of a second, for a thread that waits for the GIL: 200 switches, and a tick or two."""
+"""The most per second of a thread that waits for the GIL: 200 switches, and a tick or two."""
 
 
 def facts(pid: int, proc: Path = PROC) -> ProcessFacts | None:
-    """None if it has ended, or there is no /proc. Secrets of the command line are masked."""
+    """Facts about a process; None if it has ended, or there is no /proc. Secrets in the command line are masked."""
     folder = proc / str(pid)
     stat = _stat(folder / "stat")
     if stat is None or stat[0] in "ZX":
@@ -99,7 +99,7 @@ def catches(pid: int, number: int, proc: Path = PROC) -> bool:
 
 
 def has_open(pid: int, path: Path, proc: Path = PROC) -> bool:
-    """Whether one of its descriptors is this file."""
+    """Whether a process has this file open."""
     folder = proc / str(pid) / "fd"
     try:
         return any(os.readlink(folder / name) == str(path) for name in os.listdir(folder))  # noqa: PTH115, PTH208
@@ -108,7 +108,7 @@ def has_open(pid: int, path: Path, proc: Path = PROC) -> bool:
 
 
 def number(pid: int, names: tuple[str, ...], proc: Path = PROC) -> int | None:
-    """The first of these variables that was a number when the process was started."""
+    """The first of these environment variables that was a number when the process started."""
     entries = (_text(proc / str(pid) / "environ") or "").split("\0")
     variables = dict(entry.partition("=")[::2] for entry in entries)
     return next((int(variables[name]) for name in names if variables.get(name, "").isdigit()), None)

@@ -48,7 +48,7 @@ class Decoding(NamedTuple):
     unsigned: Bits
     """The columns in which an unsigned int says that a value is unavailable."""
     wide: Bits
-    """Those of unsigned 64 bits, which the store cannot hold when the highest is set."""
+    """Columns of unsigned 64 bits: the store cannot hold a value whose highest bit is set."""
     converters: tuple[tuple[int, Callable[[int], int | None]], ...]
     lost: str | None
 

@@ -33,7 +33,7 @@ METRIC = struct.Struct("=IId24x")  # id, return code, value, names
 CODE_AT, VALUE_AT = 4, 8
 STATUSES = struct.Struct(
     "=ii"
-)  # of taking the sample and of the comparison; written behind the metrics in use
+)  # return codes of sampling and of the comparison, written after the metrics in use
 COMPARED_AT = 4
 SIZE = 19_104
 APART_NS = 95_000_000
@@ -43,7 +43,7 @@ APART_NS = 95_000_000
 def support(library: Library, handle: Handle, instance: int | None) -> int:
     """OK if the GPU gives GPM samples, otherwise the return code that says why not.
 
-    Takes one: a GPU may support them, and its driver refuse them to this user.
+    Takes a sample to find out: a GPU may support them, and its driver refuse them to this user.
     """
     answer = (c_uint * 2)(VERSION, 0)
     status = library.function("nvmlGpmQueryDeviceSupport", c_void_p, c_void_p)(handle, answer)
@@ -134,7 +134,7 @@ class GpmReader:
                 values[tick], valid[tick] = 0, False
 
     def counters(self) -> Mapping[str, CounterState]:
-        """Nothing: GPM metrics are no counters."""
+        """Returns nothing: GPM metrics are no counters."""
         return {}
 
     def _apart(self, now: int) -> bool:

@@ -32,7 +32,7 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 MOST_DESCRIPTORS = 1 << 20
 SHELL = "/bin/sh"
 FIRST_BYTES, ELF = 128, b"\x7fELF"
-"""Of a file without `#!`: a NUL among them shows that it is no script, as does the begin of a Linux program."""
+"""Of a file without `#!`: no script has a NUL among them, or begins as a Linux program does."""
 KEEPERS = 5
 """How many keepers may die one after the other before any of them has started the command."""
 

@@ -35,7 +35,7 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
 GRACE_S = 60.0
 """How long pushing goes on after the end of a recording."""
 AHEAD_S = 60.0
-"""A server takes samples of the future, and then refuses the present."""
+"""How far a clock may be ahead: a server that took samples of the future refuses those of the present."""
 EMPTY = remote_write.request([], [], np.empty((0, 0)))
 PUSHED = ".pushed"
 GOLDEN = 0.618
@@ -155,7 +155,7 @@ class Pusher:
             self._note(f"seconds that were not pushed: {', '.join(lacking)}")
 
     def _try(self) -> float:
-        """Asks with an empty request, before any sample, as some samples could not be taken back."""
+        """Sends an empty request before any sample, since a sample cannot be taken back."""
         answer = self._server.post(EMPTY)
         if answer.verdict == "later":
             return self._fault(f"{self._server.address} {answer.text}", answer.wait_s)
@@ -187,12 +187,12 @@ class Pusher:
         self._refused += 1
 
     def _remember(self, second: int) -> None:
-        """So that a pusher that is started again goes on after it."""
+        """Saves the last second that was pushed; a restarted pusher goes on after it."""
         with suppress(OSError):
             (self._segment / PUSHED).write_text(f"{second:012d}")
 
     def _note(self, text: str) -> None:
-        """An event; a full disk leaves it out."""
+        """Writes an event, unless the disk is full."""
         with suppress(OSError):
             events.note(self._segment, events.PUSH, text)
 

@@ -108,6 +108,11 @@ def test_every_output_writes_a_quantity_in_the_same_words() -> None:
     assert plan.lasting(stop) == compare.AMOUNTS["time"](3700) == "1 h 02 min"
 
 
+@pytest.mark.parametrize(("count", "words"), [(0, "0 logs"), (1, "1 log"), (1200, "1,200 logs")])
+def test_things_are_counted_in_the_singular_and_the_plural(count: int, words: str) -> None:
+    assert text.counted(count, "log") == words
+
+
 def test_only_text_divides_a_quantity_into_its_units() -> None:
     divides = re.compile(
         r"(//|%) ?(3600|86_400)|(/ ?3_600_000|/ ?3\.6e6|/ ?1024|/ ?2\*\*[23]0)[^}]*\.\d+f|\$\{[^}]*:[,.]"

@@ -43,7 +43,7 @@ def heading(shown: RunSnapshot, width: int) -> list[Text]:
         phase += f"  attempt {view.attempt}"
     left = line((f" {clean(view.name)} ", "bold reverse"), "  ", status, phase)
     count = len(shown.active)
-    alarms = f"▲ {count} alarm{'s' * (count > 1)}" if count else "no alarms"
+    alarms = f"▲ {text.counted(count, 'alarm')}" if count else "no alarms"
     right = Text(alarms, "bold red" if count else "green", end="")
     lines = [line(fit(left, max(width - right.cell_len - 1, 10)), " ", right)]
     if view.caution:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from gputel.analysis import text
 from gputel.analysis.logs import formats
 from gputel.analysis.logs.infer import blocks, loops, other_domains
 from gputel.analysis.logs.infer.candidates import Candidate, make_candidate
@@ -66,7 +67,7 @@ class Inferred:
 
     def _columns(self) -> str:
         if self.metrics:
-            return "1 metric" if len(self.metrics) == 1 else f"{len(self.metrics)} metrics"
+            return text.counted(len(self.metrics), "metric")
         return (
             f"evaluations only: {', '.join(self.evaluated)}" if self.evaluated else "no metric that changes"
         )

@@ -199,7 +199,7 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
             continue  # `error rate` is no learning rate
         what = words.field(end.encode(), unit.encode())
         if key.lower() in SPANS and unit:
-            break  # `took 0.25s`: a unit makes it no name of its own
+            break  # `took 0.25s`: before a value with a unit it is no name
         if what and (what.column != legal(end) or what.column in _KNOWN):
             return _sane(Named(slot, what.column, unit or _assumed_unit(what), key), column)
     last_word = key.lower().split()[-1]
@@ -272,7 +272,7 @@ def _is_loss(slot: Slot) -> bool:
 
 
 def _is_span(slot: Slot, column: Sequence[bytes]) -> bool:
-    """Whether it is seconds, or spelled out (`1h 2m`); a clock with colons may be a time of day."""
+    """Whether a time is a duration: seconds, or `1h 2m`. A clock with colons may be a time of day."""
     if slot.kind == "clock":
         return not any(b":" in value for value in column)
     return slot.kind == "number" and slot.unit in (None, "ms", "s", "sec", "secs", "seconds", "us")
@@ -284,7 +284,7 @@ def _falls(column: Sequence[bytes]) -> bool:
 
 
 def _rises(column: Sequence[bytes]) -> bool:
-    """Whether it is a clock that runs on, and not the time of one step."""
+    """Whether a time grows from line to line, so that it is not that of one step."""
     try:
         values = [seconds(value.replace(b",", b"")) for value in column]
     except ValueError:
@@ -320,7 +320,7 @@ def _loss(cells: list[Named], shape: LineShape) -> list[Named]:
 
 
 def _is_in_epoch(cells: Sequence[Named]) -> bool:
-    """Whether they are an epoch, an index in it and a single measure: `[epoch: 4/200, iter: 75/448] total: 1.4`."""
+    """Whether a line has an epoch, its index and one measure: `[epoch: 4/200, iter: 75/448] total: 1.4`."""
     columns = {cell.column for cell in cells}
     measures = [cell for cell in cells if cell.column and not is_place(cell)]
     return "epoch" in columns and not columns.isdisjoint(PLACES.keys() - {"epoch"}) and len(measures) == 1
@@ -344,7 +344,7 @@ def _plain(word: str, *, alone: bool) -> str:
 
 
 def _with_rate(cells: list[Named], plain: list[str]) -> list[str]:
-    """Takes the only measure beside a learning rate for the one that is trained on."""
+    """Calls the only measure beside a learning rate the loss."""
     measures = [word for word in plain if f"trained_{word}" in LOSSES]
     if len(measures) != 1 or not any(cell.column == "lr" for cell in cells):
         return plain
@@ -357,7 +357,7 @@ def is_average(source: str) -> bool:
 
 
 def _is_mean(word: str) -> bool:
-    """Whether it is a mean over steps; `current batch average` is of one batch."""
+    """Whether a name says a mean over steps; `current batch average` is of one batch."""
     return AVERAGED.search(word) is not None and not CURRENT.match(word).group()  # type: ignore[union-attr]
 
 

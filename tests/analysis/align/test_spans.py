@@ -173,9 +173,9 @@ gaps = st.lists(
 )
 
 
-def marks_of(told_of: Sequence[tuple[list[tuple[str, int]], int, int, float | None]]) -> list[LogMark]:
+def marks_of(asked: Sequence[tuple[list[tuple[str, int]], int, int, float | None]]) -> list[LogMark]:
     now, number, marks = 0, 0, [LogMark("began", 0)]
-    for between, steps, wait, dt_ns in told_of:
+    for between, steps, wait, dt_ns in asked:
         for kind, pause in between:
             now += pause
             marks.append(LogMark(kind, now, "base", 1, number, text=kind))
@@ -186,9 +186,9 @@ def marks_of(told_of: Sequence[tuple[list[tuple[str, int]], int, int, float | No
 
 @given(gaps)
 def test_spans_have_no_gap_no_overlap_and_keep_every_step(
-    told_of: list[tuple[list[tuple[str, int]], int, int, float | None]],
+    asked: list[tuple[list[tuple[str, int]], int, int, float | None]],
 ) -> None:
-    held = marks_of(told_of)
+    held = marks_of(asked)
     cut = of_marks(held)
     assert cut["start"][0].timestamp() == 0
     assert cut["end"].dt.epoch("ns")[-1] == held[-1].time

@@ -535,10 +535,10 @@ def test_energy_is_an_axis_where_gpus_were_measured(stamped: Callable[[str, floa
     assert result["mem_peak_mib"].to_list() == [2000, 2000]
     assert found.targets["energy_j"].to_list() == pytest.approx([50_000, 50_000])
     assert found.axes == ["step", "tokens", "time", "flops", "energy", "cost"]
-    told_of = (
+    note = (
         "energy counts from the beginning of the first step, like time; J/token and W are of training alone"
     )
-    assert told_of in found.notes
+    assert note in found.notes
     assert found.milestones["difference"].drop_nulls().to_list() == pytest.approx([0] * 5, abs=1e-9)
 
 

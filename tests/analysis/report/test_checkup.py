@@ -15,7 +15,7 @@ from tests.fake_nvml import MS, FakeNvml, build
 
 def test_gpus_are_counted_by_name() -> None:
     gpus = [{"name": "NVIDIA H100"}, {"name": "NVIDIA A100"}, {"name": "NVIDIA H100"}]
-    assert checkup.counted(gpus) == "2 x NVIDIA H100, 1 x NVIDIA A100"
+    assert checkup.gpu_names(gpus) == "2 x NVIDIA H100, 1 x NVIDIA A100"
 
 
 def test_readings_are_not_tried_outside_linux(monkeypatch: pytest.MonkeyPatch) -> None:
