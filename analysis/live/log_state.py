@@ -6,28 +6,24 @@ predicted from what the log has printed at least twice; an event that is overdue
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from math import floor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from gputel.analysis.live.pace import RECENT, Pace
 from gputel.analysis.live.series import CurveHistory
 from gputel.analysis.logs.incremental import Increment
-from gputel.analysis.runs.printed_times import LONGER
 
 MOST_METRICS = 64
 MOST_EVENTS = 500
 MOST_EVALS = 4096
-RECENT = 64
-SHORTEST_S = 1.0  # of a pause, as stamps may be whole seconds
-FARTHEST = 3.0  # times the median pause, at most
 PLACES = frozenset("phase attempt step total_steps time line rank epoch".split())
 
 
@@ -37,13 +33,6 @@ class Seen:
 
     step: float | None
     at: float
-
-
-class Pause(NamedTuple):
-    """What the time up to a step has beyond its steps: evaluations, checkpoints, a stall."""
-
-    step: float
-    seconds: float
 
 
 @dataclass
@@ -67,14 +56,8 @@ class LogState:
     ranks: dict[str | None, Seen] = field(default_factory=dict)
     borders: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))  # epoch, step
     saves: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps of checkpoints
-    paces: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))  # seconds a step
-    strides: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps a record
+    pace: Pace = field(default_factory=Pace)
     begun: datetime | None = None  # the first timestamp of any line; `time` is the last
-    moments: CurveHistory = field(default_factory=CurveHistory)  # when each step was done, since `first_at`
-    first_at: float | None = None  # the moment of the first record that has one
-    pauses: deque[Pause] = field(default_factory=lambda: deque(maxlen=RECENT))
-    _before: tuple[float, float] | None = None  # step and time of the previous record
-    _paused_since: float | None = None  # the step from which on pauses are known
 
     def take(self, increment: Increment, now: float, *, live: bool) -> None:
         """Adds an increment. `live`: its lines were written just now, so the clock can time the steps."""
@@ -84,6 +67,8 @@ class LogState:
             )
         for frame in (increment.records, increment.evals, increment.events, increment.open_records):
             self._clock(frame)
+        self.pace.names(increment.evals["line"], "eval")
+        self.pace.names(increment.events.filter(pl.col("kind") == "checkpoint")["line"], "checkpoint")
         if increment.records.height:
             self._records(increment.records, now, live=live)
         self._evals(increment.evals)
@@ -107,32 +92,10 @@ class LogState:
             evals={**self.evals, **given.evals},
         )
 
-    def seconds_a_step(self) -> float | None:
-        """Median over the last records."""
-        return statistics.median(self.paces) if self.paces else None
-
-    def seconds_ahead(self, steps: int) -> float | None:
-        """Time that so many steps will take, with evaluations and checkpoints as often as before.
-
-        A single pause far beyond the others, such as a stall of hours, counts as a few of them.
-        """
-        step_s = self.seconds_a_step()
-        if step_s is None or self.step is None or self._paused_since is None or not self.pauses:
-            return None if step_s is None else steps * step_s
-        since = self.pauses[0].step if len(self.pauses) == RECENT else self._paused_since
-        most = FARTHEST * statistics.median(pause.seconds for pause in self.pauses)
-        paused = sum(min(pause.seconds, most) for pause in self.pauses)
-        return steps * (step_s + paused / max(self.step - since, 1))
-
     def starts_at(self, began: int | None) -> None:
         """Takes the timestamp of the first line, in ns, which may come long before the first row."""
         if began is not None and self.begun is not None:
             self.begun = min(self.begun, datetime.fromtimestamp(began / 1e9, timezone.utc))
-
-    def seconds_a_record(self) -> float | None:
-        """Median time between the last records, from the time per step and the steps between records."""
-        step_s = self.seconds_a_step()
-        return step_s * statistics.median(self.strides) if step_s is not None and self.strides else None
 
     def _clock(self, frame: pl.DataFrame) -> None:
         """Widens the time from the first to the last timestamp; rows of several ranks need not be in order."""
@@ -152,7 +115,7 @@ class LogState:
         for name, kind in frame.schema.items():
             if kind == pl.Float64 and name not in PLACES:
                 self._curve(name, frame[name], steps)
-        self._paces(frame, now, live=live)
+        self.pace.take(frame, self.step, now, live=live)
         self.records += frame.height
         self._set_latest(frame, now)
 
@@ -168,11 +131,9 @@ class LogState:
             self.curves[name].add(steps, values.to_numpy())
 
     def _cut(self, step: float) -> None:
-        for curve in (*self.curves.values(), *self.evals.values(), self.moments):
+        for curve in (*self.curves.values(), *self.evals.values()):
             curve.cut(step)
-        self._before = self._paused_since = None
-        self.paces.clear()
-        self.pauses.clear()
+        self.pace.cut(step)
 
     def _set_latest(self, frame: pl.DataFrame, now: float) -> None:
         """Takes step, phase and values from the last row."""
@@ -195,56 +156,6 @@ class LogState:
         for rank, step in frame.select("rank", "step").iter_rows() if frame.height < RECENT else ():
             self.ranks[rank] = Seen(step, now)
 
-    def _paces(self, frame: pl.DataFrame, now: float, *, live: bool) -> None:
-        """Adds times per step: as printed, else from timestamps, else from the clock.
-
-        A log that prints every N steps may print times that hold a pause: longer than a step can be by the clock.
-        """
-        tail = frame.tail(RECENT)
-        strides = pl.concat([pl.Series("step", [self.step], pl.Int64), tail["step"]]).diff()
-        self.strides.extend(strides.filter(strides > 0).to_list())
-        passed = self._passed(frame, now, live=live)
-        clocked = [] if passed is None else (passed["seconds"] / passed["steps"]).tail(RECENT).to_list()
-        if "dt_ms" in frame.columns and (printed := tail["dt_ms"].drop_nulls()).len():
-            paces = (printed / 1000).to_list()
-            contains_pauses = clocked and statistics.median(paces) > LONGER * statistics.median(clocked)
-            self.paces.extend(clocked if contains_pauses else paces)
-            passed = _by_dt(frame) if passed is None else passed
-        else:
-            self.paces.extend(clocked)
-        if passed is not None:
-            self._add_pauses(passed)
-
-    def _passed(self, frame: pl.DataFrame, now: float, *, live: bool) -> pl.DataFrame | None:
-        """Returns the seconds and steps between records by the clock; None if no record has a time."""
-        times = frame["time"].dt.epoch("ns") / 1e9
-        timed = pl.DataFrame({"step": frame["step"].cast(pl.Float64), "at": times}).drop_nulls()
-        if timed.is_empty() and live and frame["step"].null_count() < frame.height:
-            timed = pl.DataFrame({"step": [float(frame["step"].drop_nulls()[-1])], "at": [now]})
-        if timed.is_empty():
-            return None
-        self.first_at = float(timed["at"][0]) if self.first_at is None else self.first_at
-        self.moments.add(timed["step"].to_numpy(), (timed["at"] - self.first_at).to_numpy())
-        if self._before is not None:
-            first = pl.DataFrame({"step": [self._before[0]], "at": [self._before[1]]})
-            timed = pl.concat([first, timed])
-        step, at = timed.row(-1)
-        self._before = (step, at)
-        gaps = timed.select("step", steps=pl.col("step").diff(), seconds=pl.col("at").diff())
-        return gaps.filter((pl.col("steps") > 0) & (pl.col("seconds") > 0))
-
-    def _add_pauses(self, passed: pl.DataFrame) -> None:
-        """Adds gaps that are much longer than their steps."""
-        step_s = self.seconds_a_step()
-        if step_s is None or passed.is_empty():
-            return
-        if self._paused_since is None:
-            self._paused_since = float(passed["step"][0] - passed["steps"][0])
-        usual, beyond = pl.col("steps") * step_s, pl.col("seconds") - pl.col("steps") * step_s
-        least = pl.min_horizontal(usual / 2, pl.lit(step_s))
-        long = passed.filter((beyond > least) & (beyond > SHORTEST_S)).select("step", beyond)
-        self.pauses.extend(Pause(step, seconds) for step, seconds in long.tail(RECENT).iter_rows())
-
     def _evals(self, frame: pl.DataFrame) -> None:
         if not frame.height:
             return
@@ -265,12 +176,6 @@ class LogState:
         step = event["step"]
         if event["kind"] == "checkpoint" and step is not None and step not in self.saves:
             self.saves.append(step)
-
-
-def _by_dt(frame: pl.DataFrame) -> pl.DataFrame:
-    """Returns the printed times of steps, which may contain an evaluation."""
-    rows = frame.filter(pl.col("dt_ms").is_finite() & pl.col("step").is_not_null())
-    return rows.select(pl.col("step").cast(pl.Float64), steps=pl.lit(1.0), seconds=pl.col("dt_ms") / 1000)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ class _Printed:
 
     config: dict[str, float | str]
     records: pl.DataFrame
+    digits: dict[str, float] = field(default_factory=dict)
 
 
 class RunState:
@@ -132,7 +133,7 @@ class RunState:
         """The run at this moment; a price in `terms` adds its cost."""
         now = self._now()
         log = self._main()
-        step_s = log.seconds_a_step()
+        step_s = log.pace.seconds_a_step()
         eta_s = self._eta_s(log)
         elapsed_s = self._elapsed_s(log, now)
         status, cause = self._status(log)
@@ -158,11 +159,11 @@ class RunState:
                 for name, curve in log.curves.items()
             },
             evals={name: curve.points() for name, curve in log.evals.items()},
-            moments=log.moments.points(),
-            first_at=log.first_at,
+            moments=log.pace.moments.points(),
+            first_at=log.pace.first_at,
             tokens_per_step=tokens.tokens,
             seconds_a_step=step_s,
-            seconds_a_record=log.seconds_a_record(),
+            seconds_a_record=log.pace.seconds_a_record(),
             elapsed_s=elapsed_s,
             eta_s=eta_s,
             silent_s=now - self._last_record if self._last_record is not None else None,
@@ -235,7 +236,7 @@ class RunState:
         total = self._total(log)
         if total is None or log.step is None:
             return None
-        return log.seconds_ahead(max(total - log.step - (log.first_step == 0), 0))
+        return log.pace.seconds_ahead(max(total - log.step - (log.first_step == 0), 0), log.step)
 
     def _is_past(self, log: LogState, now: float) -> bool:
         """Whether a log's own timestamps say that it is an old one, which a copy or a pipe makes look new."""

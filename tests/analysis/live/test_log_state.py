@@ -23,7 +23,7 @@ def test_next_events_are_predicted_from_past_ones_with_their_dates() -> None:
     lines.insert(101, "saved checkpoint to out/ckpt_100.pt\n")
     lines.insert(202, "saved checkpoint to out/ckpt_200.pt\n")
     log = log_of("".join(lines))
-    events = upcoming(log, 900, log.seconds_a_step(), NOW, None)
+    events = upcoming(log, 900, log.pace.seconds_a_step(), NOW, None)
     assert events == [
         UpcomingEvent("checkpoint", 300, NOW + timedelta(seconds=25)),
         UpcomingEvent("end", 900, NOW + timedelta(seconds=325)),
@@ -44,8 +44,8 @@ def test_overdue_event_is_not_predicted() -> None:
 
 def test_time_per_step_is_the_printed_one() -> None:
     log = log_of("".join(STEP.format(step, 5) for step in range(0, 100, 10)))
-    assert log.seconds_a_step() == 0.5
-    assert log.seconds_a_record() == 5.0
+    assert log.pace.seconds_a_step() == 0.5
+    assert log.pace.seconds_a_record() == 5.0
 
 
 def test_metrics_beyond_the_limit_have_no_curve_but_a_last_value() -> None:
@@ -58,7 +58,7 @@ def test_metrics_beyond_the_limit_have_no_curve_but_a_last_value() -> None:
 def test_each_step_has_the_moment_at_which_it_was_done() -> None:
     stamped = "2026-11-21 12:{:02d}:00 step {}/100 | loss: {:.4f}\n"
     log = log_of("".join(stamped.format(step, step, 5 - step / 100) for step in range(10)))
-    points = log.moments.points()
-    assert log.first_at == datetime(2026, 11, 21, 12, tzinfo=timezone.utc).timestamp()
+    points = log.pace.moments.points()
+    assert log.pace.first_at == datetime(2026, 11, 21, 12, tzinfo=timezone.utc).timestamp()
     assert points.step.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8]
     assert points.largest.tolist() == [60 * step for step in range(9)]
