@@ -96,10 +96,10 @@ def _report(case: Case, subject: runs.RunData | None, result: Result) -> list[Fi
     def seconds(kind: str) -> Figure:
         row, true = time.get(kind, {}), case.seconds(kind)
         true += case.seconds("idle") * (kind == "start")  # nothing is printed between a crash and the restart
-        true += case.seconds(row.get("contains") or "nothing")
+        true += sum(case.seconds(other) for other in (row.get("contains") or "").split(", "))
         unseen = FIRST_LINE * (kind == "start" and case.readings != "recording")
         value = row.get("duration_s")
-        if not row and time and (timed or not true):
+        if not row and time and (timed or not true) and kind not in (time["train"].get("contains") or ""):
             value = 0.0
         return Figure(
             "report", f"{kind} time", true - unseen, value, TIME, row.get("duration_error_s") or clock

@@ -119,16 +119,28 @@ def of_spans(spans: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
 def totals(spans: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
     """Sums by kind, or by kind and phase, in the order of KINDS; adds the shares of time and energy.
 
-    `contains` is the kind that nothing separates from this one, `power_s` the time that the power averages.
+    `contains` names the kinds that nothing separates from this one, `power_s` the time that the power averages.
     """
     node = ["node"] if "node" in spans.columns else []
-    rows = _in_turn(spans, [*node, *by], pl.col("contains").drop_nulls().first())
-    rows = _over_nodes(rows, by, pl.col("contains").first()) if node else rows
+    rows = _in_turn(spans, [*node, *by], _all_kinds(pl.col("contains")))
+    rows = _over_nodes(rows, by, _all_kinds(pl.col("contains"))) if node else rows
     place = pl.col("kind").replace_strict({kind: i for i, kind in enumerate(KINDS)}, return_dtype=pl.Int64)
     return rows.with_columns(
         (pl.col("duration_s") / pl.col("duration_s").sum()).alias("share"),
         (JOULES / JOULES.sum()).alias("energy_share"),
     ).sort(place, maintain_order=True)
+
+
+def mixed_phases(spans: pl.DataFrame) -> pl.Series:
+    """Returns the phases in which nothing separates training from something else: their steps have no time."""
+    mixed = (pl.col("kind") == "train") & pl.col("contains").is_not_null()
+    return spans.filter(mixed)["phase"].unique()
+
+
+def _all_kinds(contained: pl.Expr) -> pl.Expr:
+    """Joins the kinds that several spans contain."""
+    kinds = contained.drop_nulls().str.split(", ").list.explode().unique(maintain_order=True)
+    return pl.when(kinds.len() > 0).then(kinds.str.join(", ")).alias("contains")
 
 
 def _by_node(spans: pl.DataFrame, readings: Readings | None) -> Iterator[tuple[pl.DataFrame, Sequence[Gpu]]]:

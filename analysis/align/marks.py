@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis.align.timed_log import TimedLog
-from gputel.analysis.runs.printed_times import LONGER, long_dt, usual_dt
+from gputel.analysis.runs.printed_times import LONGER, contains_others, long_dt, usual_dt
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
@@ -59,7 +59,7 @@ def log_marks(subject: RunData, tables: TimedLog) -> dict[str | None, list[LogMa
 def _lines(tables: TimedLog) -> Iterator[LogMark]:
     others = pl.concat([_evals(tables.evals), _checkpoints(tables.events)], how="diagonal_relaxed")
     others = others if tables.stamped else _within_steps(others, tables)
-    rows = pl.concat([others, _records(tables.records, tables.events)], how="diagonal_relaxed")
+    rows = pl.concat([others, _records(_of_known_length(tables), tables.events)], how="diagonal_relaxed")
     rows = rows.filter(pl.col("time").is_not_null()).sort("line", maintain_order=True)
     rows = rows.with_columns(pl.col("time").dt.epoch("ns").cum_max())
     names = tuple(field.name for field in fields(LogMark) if field.name in rows.columns)
@@ -81,6 +81,8 @@ def _within_steps(others: pl.DataFrame, tables: TimedLog) -> pl.DataFrame:
     if others.is_empty() or "dt_ms" not in records.columns:
         return others.clear()
     usual_ms = usual_dt(records, tables)
+    if usual_ms.null_count() == len(usual_ms):
+        return _at_ends_of_steps(others, records)
     records = records.with_columns(usual=usual_ms, longer=long_dt(records, tables, usual_ms))
     usual = pl.col("usual")
     timed = records.filter(pl.col("time").is_not_null() & pl.col("dt_ms").is_finite())
@@ -97,6 +99,39 @@ def _within_steps(others: pl.DataFrame, tables: TimedLog) -> pl.DataFrame:
     return _divided(placed).select(*others.columns, "contains")
 
 
+def _at_ends_of_steps(others: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
+    """Places lines where the step behind them ends: nothing tells how much of its printed time is theirs.
+
+    Saves count if steps behind both a save and an evaluation are longer than those behind an evaluation alone.
+    """
+    ends = records.select(next="line", ends="time", dt="dt_ms").sort("next")
+    placed = others.sort("line").join_asof(
+        ends, left_on="line", right_on="next", strategy="forward", check_sortedness=False
+    )
+    at = placed.filter(pl.col("ends").is_not_null()).with_columns(time="ends")
+    both = pl.col("kind").n_unique().over("next") > 1
+    alone: Any = at.filter(~both & (pl.col("kind") == "eval"))["dt"]
+    behind_both: Any = at.filter(both)["dt"].median()
+    if len(alone) and behind_both is not None and behind_both <= _most(alone):
+        at = at.filter(pl.col("kind") != "checkpoint")
+    return at.select(*others.columns)
+
+
+def _most(values: Any) -> float:
+    """Returns the most that values, which scatter as these do, may be."""
+    high, low = values.max(), values.min()
+    return float(max(LONGER * high, 2 * high - low))
+
+
+def _of_known_length(tables: TimedLog) -> pl.DataFrame:
+    """Returns the records; a step time that may be that of a pause, too, as nothing tells, is null."""
+    records = tables.records
+    if "dt_ms" not in records.columns:
+        return records
+    unknown = usual_dt(records, tables).is_null() & contains_others(records, tables)
+    return records.with_columns(dt_ms=pl.when(~unknown).then("dt_ms"))
+
+
 def _divided(placed: pl.DataFrame) -> pl.DataFrame:
     """Divides what a step time contains, `more_ms`, between an evaluation and a checkpoint printed before it.
 
@@ -109,8 +144,7 @@ def _divided(placed: pl.DataFrame) -> pl.DataFrame:
     saves = placed.filter(saved & alone)["longer"]
     evals: Any = long.filter(alone & ~saved)["more_ms"]
     both: Any = long.filter(~alone)["more_ms"].median()
-    high, low = evals.max(), evals.min()
-    most: Any = None if high is None else max(LONGER * high, 2 * high - low)
+    most = _most(evals) if evals.count() else None
     counted = 2 * saves.sum() > len(saves) or (saves.is_empty() and None not in (both, most) and both > most)
     inseparable = both is not None and saves.is_empty() and evals.is_empty()
     usual = dict(long.filter(alone).group_by("kind").agg(pl.col("more_ms").median()).iter_rows())

@@ -45,7 +45,7 @@ ROUGHLY = 0.1  # of the training in a gap: less than this before an evaluation i
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time in ns of the mark `of`; `contains` is what nothing separates from it."""
+    """A stretch of time in ns of the mark `of`; `contains` names the kinds that nothing separates from it."""
 
     kind: str
     start: int
@@ -94,9 +94,11 @@ def _cut(marks: Sequence[LogMark], resolution_ns: int, times: Mapping[str, StepT
     records = [place for place, mark in enumerate(marks) if mark.kind == "train"]
     if not records:
         return
-    usual = _usual(marks, records, resolution_ns, times)
-    for before, record, usual_ns in zip([0, *records], records, usual.tolist(), strict=False):
-        yield from _gap(marks[before : record + 1], usual_ns)
+    usual = _usual(marks, records, resolution_ns, times).tolist()
+    gaps = [marks[before : record + 1] for before, record in zip([0, *records], records, strict=False)]
+    inseparable = _inseparable(gaps, usual)
+    for inner, usual_ns in zip(gaps, usual, strict=True):
+        yield from _gap(inner, usual_ns, inseparable=inseparable)
     for left, right in pairwise(marks[records[-1] :]):
         yield _rest(left, right, None)
 
@@ -121,14 +123,15 @@ def _usual(
     return step_ns_near(rows, resolution_ns, times)
 
 
-def _gap(inner: Sequence[LogMark], usual_ns: float) -> Iterator[Span]:
+def _gap(inner: Sequence[LogMark], usual_ns: float, *, inseparable: bool) -> Iterator[Span]:
     """Cuts the time from one record to the next; the very first gap may have a record alone."""
     record = inner[-1]
     slots = list(pairwise(inner))
     slots = slots or [(replace(record, time=record.time - _printed_ns(record, usual_ns)), record)]
     widths = [right.time - left.time for left, right in slots]
-    if not record.first and _inseparable(record, usual_ns, widths):
-        yield Span("train", inner[0].time, record.time, record, record.steps, contains=inner[1].kind)
+    if _is_unknown(inner, usual_ns) and (inseparable or _announces_save(inner[-2])):
+        others = ", ".join(sorted({mark.kind for mark in inner[1:-1]}, key=PRINTED.index))
+        yield Span("train", inner[0].time, record.time, record, record.steps, contains=others)
         return
     if record.first:
         training = [*[0] * (len(slots) - 1), min(_first_ns(record, usual_ns), widths[-1])]
@@ -151,10 +154,23 @@ def _gap(inner: Sequence[LogMark], usual_ns: float) -> Iterator[Span]:
             yield replace(rest, start=border)
 
 
-def _inseparable(record: LogMark, usual_ns: float, widths: Sequence[int]) -> bool:
-    """Whether nothing tells steps from what another line of their gap reports, as no step time is known."""
-    unknown = bool(np.isnan(_expected_ns(record, usual_ns)))
-    return len(widths) > 1 and unknown and widths[-1] <= ROUGHLY * sum(widths)
+def _is_unknown(inner: Sequence[LogMark], usual_ns: float) -> bool:
+    """Whether no step time is known in a gap with other lines."""
+    return len(inner) > 2 and not inner[-1].first and bool(np.isnan(_expected_ns(inner[-1], usual_ns)))
+
+
+def _inseparable(gaps: Sequence[Sequence[LogMark]], usual: Sequence[float]) -> bool:
+    """Whether nothing tells steps from what other lines report: no step time is known, and hardly any time is left.
+
+    Over all gaps, as timestamps of whole seconds say little of one. What comes behind a save that is announced is
+    the save's, too. Between several evaluations of one gap there are steps.
+    """
+    unknown = [inner for inner, usual_ns in zip(gaps, usual, strict=True) if _is_unknown(inner, usual_ns)]
+    unknown = [inner for inner in unknown if not _announces_save(inner[-2])]
+    little = ROUGHLY * sum(inner[-1].time - inner[0].time for inner in unknown)
+    evals = [[mark.time for mark in inner if mark.kind == "eval"] for inner in unknown]
+    between = sum(times[-1] - times[0] for times in evals if times)
+    return between > little or sum(inner[-1].time - inner[-2].time for inner in unknown) <= little
 
 
 def _first_ns(record: LogMark, usual_ns: float) -> int:

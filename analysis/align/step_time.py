@@ -19,6 +19,7 @@ from gputel.analysis.runs.printed_times import AROUND, LONG, contains_others, us
 from gputel.analysis.runs.record_gaps import (
     SURE,
     StepTime,
+    half_digit,
     record_gaps,
     rounding_error,
     step_with_error,
@@ -41,13 +42,15 @@ __all__ = [
 COARSE = 0.02  # share of a gap: times coarser than this say little about it
 
 
-def step_time(gaps: pl.DataFrame, dt_ms: pl.Series | None, resolution_s: float) -> StepTime | None:
+def step_time(
+    gaps: pl.DataFrame, dt_ms: pl.Series | None, resolution_s: float, digit_ms: float = 0.0
+) -> StepTime | None:
     """Returns the time of one step of a phase.
 
     `gaps` are those between its records, `dt_ms` the printed step times of the phase, and `resolution_s` the
-    smallest difference between two timestamps, 0 if there are none.
+    smallest difference between two timestamps, 0 if there are none. `digit_ms` is as in TimedLog.
     """
-    printed, stamped = _by_dt(dt_ms), time_by_gaps(gaps, resolution_s)
+    printed, stamped = _by_dt(dt_ms, digit_ms), time_by_gaps(gaps, resolution_s)
     if printed is None or stamped is None:
         return printed or stamped
     off = max(0.0, abs(printed.seconds - stamped.seconds) - stamped.error_s)
@@ -71,7 +74,13 @@ def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame | None, placed: 
     `steps` are their rows as `align.per_step` returns them: used where no two records follow each other and no step
     time is printed.
     """
-    dt_ms = records.filter(~contains_others(records, placed))["dt_ms"] if "dt_ms" in records.columns else None
+    dt_ms = None
+    if "dt_ms" in records.columns:
+        phase = placed.records.filter(pl.col("phase").is_in(records["phase"].implode()))
+        held = phase.filter(contains_others(phase, placed))["line"]  # the first record, too, may tell
+        alone = records.filter(~pl.col("line").is_in(held.implode()))
+        compiled = pl.int_range(pl.len()).over("attempt") == 0
+        dt_ms = alone["dt_ms"] if alone.height == records.height else alone.filter(~compiled)["dt_ms"]
     timed = placed.records.filter(pl.col("line").is_in(records["line"].implode()))
     saved = placed.events.filter(pl.col("kind") == "checkpoint")
     gaps = record_gaps(timed, placed.evals, saved)
@@ -82,7 +91,7 @@ def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame | None, placed: 
             pl.int_range(pl.len()).alias("chain"), "steps", pl.col("duration_s") * pl.col("steps")
         )
         gaps = gaps.rename({"duration_s": "seconds"})
-    return step_time(gaps, dt_ms, placed.resolution_s)
+    return step_time(gaps, dt_ms, placed.resolution_s, placed.dt_digit_ms)
 
 
 def step_ns_near(gaps: pl.DataFrame, resolution_ns: int, times: Mapping[str, StepTime]) -> Numbers:
@@ -119,10 +128,11 @@ def step_ns_near(gaps: pl.DataFrame, resolution_ns: int, times: Mapping[str, Ste
     return usual_ns
 
 
-def _by_dt(dt_ms: pl.Series | None) -> StepTime | None:
+def _by_dt(dt_ms: pl.Series | None, digit_ms: float) -> StepTime | None:
     known = dt_ms.filter(dt_ms.is_finite() & (dt_ms > 0)) if dt_ms is not None else None
     if known is None or known.is_empty():
         return None
-    median_ms, error_ms = step_with_error(known.cast(pl.Float64).to_numpy(), len(known))
-    error_ms = math.hypot(error_ms, rounding_error(known))
+    known, digit_ms = known.cast(pl.Float64), 2 * half_digit(known, digit_ms)
+    median_ms, error_ms = step_with_error(known.to_numpy(), len(known), digit_ms)
+    error_ms = math.hypot(error_ms, rounding_error(known, digit_ms))
     return StepTime(median_ms / 1000, error_ms / 1000, "printed step times")

@@ -18,7 +18,8 @@ class TimedLog:
     `uncertainty_s` is how far off a line may be, None if unknown. `resolution_s` is the smallest difference between
     two times, 0 of a recorder's and of printed step times. Without timestamps (`stamped`), only the length of steps
     is known. `late_error_s` is how far off a line may be that came late and was moved. `brief`: most evaluations
-    and checkpoints take about as long as the resolution, so a time of one means little.
+    and checkpoints take about as long as the resolution, so a time of one means little. `dt_digit_ms` is what the
+    last printed digit of step times stands for, 0 if unknown.
     """
 
     records: pl.DataFrame
@@ -30,6 +31,7 @@ class TimedLog:
     resolution_s: float = 0.0
     late_error_s: float = 0.0
     brief: bool = False
+    dt_digit_ms: float = 0.0
 
     @property
     def cut_ns(self) -> int:

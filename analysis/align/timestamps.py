@@ -23,7 +23,7 @@ from gputel.analysis.align.late_lines import on_time
 from gputel.analysis.align.timed_log import WHOLE_SECOND, TimedLog
 from gputel.analysis.align.windows import Moments, Numbers
 from gputel.analysis.logs.file_times import time_in_name
-from gputel.analysis.runs.printed_times import seconds_by_dt
+from gputel.analysis.runs.printed_times import seconds_by_dt, usual_dt
 from gputel.telemetry.clock import SECOND
 
 if TYPE_CHECKING:
@@ -42,6 +42,10 @@ PAUSE_S = 120  # shorter pauses belong to the busy period
 
 def timed_log(subject: RunData) -> TimedLog:
     """Returns the tables of a run's log with a time in every row, as far as it is known."""
+    return replace(_placed_log(subject), dt_digit_ms=subject.log.digits.get("dt_ms", 0.0))
+
+
+def _placed_log(subject: RunData) -> TimedLog:
     log = subject.log
     stamps = log.records["time"]
     if log.records.is_empty():
@@ -123,7 +127,9 @@ def _by_stamps(log: Log) -> TimedLog:
         [frame.select("line", "time", record=pl.lit(name == "records")) for name, frame in frames.items()]
     )
     lines = lines.filter(pl.col("time").is_not_null()).unique("line", keep="first").sort("line")
-    spread, chained = _spread(lines["time"].dt.epoch("ns").to_numpy(), lines["record"].to_numpy())
+    printed_ms = usual_dt(log.records, log).median() if "dt_ms" in log.records.columns else None
+    step_s = printed_ms / 1000 if isinstance(printed_ms, float) else 1.0
+    spread, chained = _spread(lines["time"].dt.epoch("ns").to_numpy(), lines["record"].to_numpy(), step_s)
     placed_lines = lines.select("line", placed=_moments(spread))
     later = {name: _placed(frame, placed_lines) for name, frame in frames.items()}
     how = "by the stamps of its lines, which are whole seconds"
@@ -142,29 +148,34 @@ def _placed(frame: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(times.select(known).to_series())
 
 
-def _spread(stamps: Moments, is_record: npt.NDArray[np.bool_]) -> tuple[Moments, int]:
+def _spread(stamps: Moments, is_record: npt.NDArray[np.bool_], step_s: float) -> tuple[Moments, int]:
     """Places lines within the second that their stamp was cut to; counts the lines placed by another.
 
     A line that is no record, and whose stamp is at most a second after that of the line before, is as long after it
-    as their stamps differ: that is right on average, however short the time between them. Others are in the middle.
+    as their stamps differ: that is right on average, however short the time between them. Others are in the middle,
+    or where a record is due before.
     """
     spread = stamps + SECOND // 2
-    spread[is_record] = _spread_records(stamps[is_record])
+    spread[is_record] = _spread_records(stamps[is_record], step_s)
+    due = np.minimum.accumulate(spread[::-1])[::-1]
     chained = 0
     for place in np.flatnonzero(~is_record).tolist():
         apart = int(stamps[place] - stamps[place - 1]) if place else 2 * SECOND
         if 0 <= apart <= SECOND:
             spread[place] = spread[place - 1] + apart
             chained += 1
+        else:
+            spread[place] = due[place]
     ordered: Moments = np.maximum.accumulate(spread)
     return ordered, chained
 
 
-def _spread_records(stamps: Moments) -> Moments:
+def _spread_records(stamps: Moments, step_s: float) -> Moments:
     """Places records within their seconds, so that no step has zero length.
 
     In a second throughout which records came they are even. Before a pause the first came when it was due, and
     after a pause the last did: there records are as far apart as usual, and the rest of the second is the pause.
+    So it is on both sides of those that came between two pauses. `step_s` tells where no such second does.
     """
     seconds, first, inverse, count = np.unique(
         stamps, return_index=True, return_inverse=True, return_counts=True
@@ -173,9 +184,10 @@ def _spread_records(stamps: Moments) -> Moments:
     apart = np.diff(seconds, prepend=0, append=np.iinfo(np.int64).max) > SECOND
     after, before = apart[:-1], apart[1:]
     throughout = count[~after & ~before]
-    common = throughout[np.abs(throughout - np.median(throughout)) <= 1] if len(throughout) else np.ones(1)
-    width = np.where(after == before, 1 / count, np.minimum(1 / float(common.mean()), 1 / count))
-    begin = np.where(after & ~before, 1 - width * count, 0.0)
+    if len(throughout):
+        step_s = 1 / float(throughout[np.abs(throughout - np.median(throughout)) <= 1].mean())
+    width = np.where(~after & ~before, 1 / count, np.minimum(step_s, 1 / count))
+    begin = np.where(after, (1 - width * count) / (1 + before), 0.0)
     share = begin[inverse] + (np.minimum(place, count[inverse] - 1) + 0.5) * width[inverse]
     spread: Moments = stamps + (share * SECOND).astype(np.int64)
     return spread
@@ -222,12 +234,17 @@ def _own_clock(log: Log) -> tuple[Numbers, str, float] | None:
 
 
 def _by_total_time(records: pl.DataFrame, by_dt: pl.Series | None) -> pl.Series:
-    """Returns seconds by the growth of the total time; by step times, until it grows."""
+    """Returns seconds by the growth of the total time; by step times, until it grows.
+
+    Some logs leave their first steps out: where it begins to grow, it may be of a part of the steps.
+    """
     total = pl.col("total_time_min").forward_fill()
     grown = total.diff() * 60
     if by_dt is None:
         return records.select(grown).to_series()
-    return records.select(pl.when(total <= total.min()).then(by_dt).otherwise(grown)).to_series()
+    begins = total.shift() <= total.min()
+    by_total = pl.when(begins).then(pl.max_horizontal(grown, pl.lit(by_dt))).otherwise(grown)
+    return records.select(pl.when(total <= total.min()).then(by_dt).otherwise(by_total)).to_series()
 
 
 def _anchor(log: Log, readings: pl.DataFrame | None, length_s: float) -> tuple[int | None, str, float | None]:

@@ -17,7 +17,7 @@ from gputel.analysis.align.join import JOULES, WHOLE
 from gputel.analysis.align.spans import PRINTED
 from gputel.analysis.align.step_time import SURE, StepTime
 from gputel.analysis.runs.printed_times import contains_others
-from gputel.analysis.runs.record_gaps import half_digit
+from gputel.analysis.runs.record_gaps import half_digit, rounding_error
 
 if TYPE_CHECKING:
     from gputel.analysis.align.timed_log import TimedLog
@@ -72,8 +72,10 @@ def border_error(
     dt_ms = dt_ms.filter(dt_ms.is_finite())
     deviation_s = _deviation_s(dt_ms)
     count, by_dt = float(steps["steps"].sum()), not placed.stamped and not placed.resolution_s
-    rounded_s = 2 * half_digit(dt_ms) / 1000 / 12**0.5 * covered**0.5
-    between_s = (count * ((covered - 1) * deviation_s**2 + rounded_s**2)) ** 0.5 if by_dt else 0.0
+    rounded_s = 2 * half_digit(dt_ms, placed.dt_digit_ms) / 1000 / 12**0.5 * covered**0.5
+    alike_s = count * rounding_error(dt_ms, placed.dt_digit_ms) / 1000 / SURE  # what all roundings share
+    scattered = count * ((covered - 1) * deviation_s**2 + rounded_s**2)
+    between_s = math.hypot(scattered**0.5, alike_s) if by_dt else 0.0
     step_s: Any = steps["duration_s"].median()
     record_s = float(step_s or 0.0) * covered
     finest_s = min(placed.resolution_s, record_s)  # lines faster than the clock ticks tell where in a second

@@ -26,8 +26,9 @@ COUNTER_NOTE = "counter vs integral: integrated power against the driver's energ
 
 def phase_name(row: Row) -> str:
     """`training`, or `training and evaluation` where nothing separates the two."""
-    contained = row.get("contains")
-    return " and ".join(PHASES[kind] for kind in (row["kind"], contained) if kind)
+    contained = (row.get("contains") or "").split(", ")
+    *first, last = [PHASES[kind] for kind in (row["kind"], *contained) if kind]
+    return " and ".join([", ".join(first), last] if first else [last])
 
 
 def measured_table(

@@ -19,6 +19,7 @@ from gputel.analysis.logs.line_kinds import LinePlan, plan
 from gputel.analysis.logs.lines import Chunk
 from gputel.analysis.logs.patterns import Field, Hits, Pattern
 from gputel.analysis.logs.prefixes import Letters
+from gputel.analysis.logs.regex_engine import last_digits
 
 Ints = npt.NDArray[np.int64]
 SHORTEST_PREFIX = 3  # `0: `; a shorter prefix has no rank and no time
@@ -64,6 +65,14 @@ class HitTable:
         return {
             name: self._hits.values[what].numbers.item(row) for name, what in columns if what.kind != "text"
         }
+
+    def last_digits(self, shape: LinePlan, row: int) -> dict[str, float]:
+        """What the last printed digit of each number of a line stands for, in the unit of its column."""
+        start = int(self._hits.starts[row])
+        end = self._data.find(b"\n", start)
+        line = self._data[start : end if end >= 0 else len(self._data)]
+        digits = last_digits(line, self.pattern)
+        return {name: digits[what] for name, what in shape.columns.items() if what in digits}
 
     def texts(self, shape: LinePlan, row: int) -> dict[str, str]:
         found = {name: self._hits.texts[what][row] for name, what in shape.texts.items()}

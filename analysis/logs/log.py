@@ -60,6 +60,7 @@ class Log:
     summary: dict[str, float | str]
     rejects: list[Reject]
     sources: dict[str, Field]
+    digits: dict[str, float]  # what the last printed digit of a column stands for; 0 if that is not known
     places: list[tuple[str, int]]  # phase and attempt, in the order of the file
     results: Results
     telemetry: Telemetry | None = None
@@ -78,6 +79,12 @@ class Log:
 
     def __repr__(self) -> str:
         return f"<log {self.name!r}: {self.format}, {self.records.height} records, {self.status}>"
+
+    @property
+    def stamped(self) -> bool:
+        """Whether lines of records have timestamps."""
+        times = self.records["time"]
+        return times.null_count() < len(times)
 
     @property
     def records(self) -> pl.DataFrame:

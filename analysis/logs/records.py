@@ -31,6 +31,9 @@ class Assembler:
         self.stages = Stages()
         self.evaluations = Evaluations(self.stages)
         self.sources: dict[str, Field] = {}
+        self.digits: dict[
+            str, float
+        ] = {}  # what the last printed digit of each column stands for, where first met
         self.epoch_lines: list[ParsedLine] = []
         self._counting, self._heads = Counting(), Heads()
         self._records = OpenRecords(self._counting, self.stages, self.evaluations, self.sources)
@@ -122,6 +125,12 @@ class Assembler:
     def _line(self, table: HitTable, shape: LinePlan, row: int) -> ParsedLine:
         time, rank = self._heads.of(table, row)
         texts = table.texts(shape, row)
+        if not shape.columns.keys() <= self.digits.keys():
+            self.digits = {
+                **dict.fromkeys(shape.columns, 0.0),
+                **table.last_digits(shape, row),
+                **self.digits,
+            }
         for name, what in (*shape.columns.items(), *shape.evals.items()):
             self.sources.setdefault(name, what)
         return ParsedLine(

@@ -71,6 +71,17 @@ def match(line: bytes, patterns: tuple[Pattern, ...]) -> Match | tuple[str, str]
     return None
 
 
+def last_digits(line: bytes, pattern: Pattern) -> dict[Field, float]:
+    """What the last printed digit of each number of a line stands for, in the unit of its column."""
+    found = _fit(line, pattern)
+    spans = found.cells.items() if found else ()
+    return {
+        what: values.last_digit(text, what)
+        for what, span in spans
+        if what.kind == "number" and (text := line[slice(*span)]) not in what.nulls
+    }
+
+
 def cells(line: bytes, start: int, found: Match) -> Cells:
     return {what: _cell(line, start, span, what) for what, span in found.cells.items()}
 

@@ -64,6 +64,7 @@ def conclude(
         summary=parser.summary,
         rejects=sorted(parser.rejects, key=lambda reject: reject.line),
         sources=assembler.sources,
+        digits=assembler.digits,
         places=list(dict.fromkeys(places.values())),
         results=_LazyResults(assembler, records, evals, partials, shift, parser.outcome, parser.config, live),
         formats=dict(parser.hits),
@@ -193,6 +194,7 @@ def _empty(name: str, source: str) -> Log:
         summary={},
         rejects=[],
         sources={},
+        digits={},
         places=[],
         results=ReadyResults(records, evals, records, events, "unknown", None),
     )

@@ -72,6 +72,13 @@ def read(text: bytes, what: Field) -> float | None:
     return value * what.times / what.over if what.times != what.over else value
 
 
+def last_digit(text: bytes, what: Field) -> float:
+    """What the last digit of a number stands for, in the unit of its column: 10 ms of `5.20` seconds."""
+    mantissa, _, exponent = text.replace(b",", b"").lower().partition(b"e")
+    power = int(exponent or 0) - len(mantissa.partition(b".")[2]) + what.shift
+    return float(10.0**power * what.times / what.over)
+
+
 def is_readable(text: bytes, what: Field) -> bool:
     try:
         read(text, what)

@@ -91,7 +91,8 @@ def training_time(subject: RunData) -> TrainingTime:
     each = each.filter((pl.col("attempt") == pl.col("attempt").max().over("step")) | pl.col("step").is_null())
     placed = timed_log(subject)
     rows = settled(records)
-    step, steps = logged_step_time(settled(phase), settled(each), placed), steps_completed(phase)
+    alone = None if len(join.mixed_phases(spans)) else settled(each)
+    step, steps = logged_step_time(settled(phase), alone, placed), steps_completed(phase)
     if step is None:
         return TrainingTime(rows, steps, None, None, _overheads(spans, 0.0))
     if not placed.stamped:  # nanochat's total time stands still during the first steps

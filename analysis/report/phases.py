@@ -25,6 +25,7 @@ STEP_TIMES = {
     "step_error_s": pl.Float64,
     "step_origin": pl.String,
 }
+RATES = ("tok_per_sec", "j_per_step", "j_per_token")
 ERRORS = {"phase": pl.String, "duration_error_s": pl.Float64, "energy_error_j": pl.Float64}
 
 
@@ -39,9 +40,11 @@ def phase_table(
     """Sums training by phase over all attempts; figures per step and token use only fully measured steps.
 
     `tok_per_sec` uses elapsed time; `tok_per_sec_printed` is the mean of the printed rates, null if their unit
-    contradicts tokens and step times.
+    contradicts tokens and step times. A phase whose training nothing separates from its evaluations has no rates.
     """
     sums, printed = _sums(steps), _printed_rates(subject)
+    alone = ~pl.col("phase").is_in(join.mixed_phases(spans).implode())
+    sums = sums.with_columns(pl.when(alone).then(name).alias(name) for name in RATES)
     rows = []
     for (phase,), mine in spans.filter(pl.col("phase").is_not_null()).group_by("phase", maintain_order=True):
         border = _border(subject, placed, steps, str(phase), times.get(str(phase)))

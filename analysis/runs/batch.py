@@ -34,6 +34,9 @@ class PrintedFigures(Protocol):
     def config(self) -> dict[str, float | str]: ...
 
     @property
+    def digits(self) -> dict[str, float]: ...
+
+    @property
     def records(self) -> pl.DataFrame: ...
 
 
@@ -145,7 +148,10 @@ def _rounding(log: PrintedFigures) -> float:
     rows = rows.filter(rows["dt_ms"].is_finite() & rows["tok_per_sec"].is_finite() & (rows["dt_ms"] > 0))
     if rows.is_empty():
         return 0.0
-    halves = [half_digit(rows[name]) / max(_median(rows[name]), 1e-12) for name in ("dt_ms", "tok_per_sec")]
+    halves = [
+        half_digit(rows[name], log.digits.get(name, 0.0)) / max(_median(rows[name]), 1e-12)
+        for name in ("dt_ms", "tok_per_sec")
+    ]
     if rows["dt_ms"].n_unique() < DITHERED:
         return sum(halves)
     products = (rows["tok_per_sec"] * rows["dt_ms"]).to_numpy()

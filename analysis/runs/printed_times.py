@@ -1,8 +1,9 @@
 """A log's records -> which printed step times hold more than a step, and the time of a step alone near each.
 
 Many logs time a step together with the evaluation or checkpoint before it. Such a time is long, as long as most
-records have none before them: those tell how much steps scatter. A log that prints every N steps and evaluates as
-often has hardly another time: then the few records without a pause tell a step, and without any nothing does.
+records have none before them: those tell how much steps scatter. A log that evaluates before nearly every record
+has hardly another time: then the few records without a pause tell a step, else timestamps do, and without both
+nothing does.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ PLACE = ("phase", "attempt")
 
 
 class LogLines(Protocol):
-    """The tables of a log whose lines may stand between two records."""
+    """The tables of a log whose lines may stand between two records; without stamps, times tell nothing of them."""
 
+    @property
+    def stamped(self) -> bool: ...
     @property
     def evals(self) -> pl.DataFrame: ...
     @property
@@ -66,7 +69,7 @@ def usual_dt(records: pl.DataFrame, log: LogLines) -> pl.Series:
     alone: Any = records.filter(known & ~first & ~paused)["dt_ms"].median()
     behind: Any = records.filter(known & paused)["dt_ms"].median()
     if alone is None:
-        alone = behind if _fits_between_stamps(records.filter(paused)) else None
+        alone = behind if _without_pause(records, log, paused, behind) else None
     elif behind is not None and behind <= LONGER * alone:
         return _usual_of_most(records, ~paused)
     return pl.repeat(alone, records.height, dtype=pl.Float64, eager=True)
@@ -116,24 +119,73 @@ def seconds_by_dt(records: pl.DataFrame, log: LogLines, steps: pl.Series) -> pl.
     nothing tells the others.
     """
     usual = usual_dt(records, log)
-    if usual.null_count() == len(usual):
+    if usual.null_count() == len(usual) and (steps > 1).any():
         return None
     dt, covered, is_long = pl.col("dt_ms").clip(0) / 1000, pl.lit(steps), long_dt(records, log, usual)
     others = pl.when(is_long).then(pl.lit(usual / 1000)).otherwise(dt)
-    return records.select(dt * (covered > 0) + (covered - 1).clip(0) * others).to_series()
+    more = pl.when(covered > 1).then((covered - 1) * others).otherwise(0.0)
+    return records.select(dt * (covered > 0) + more).to_series()
 
 
 def _pauses(log: LogLines) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The lines of evaluations, and those of checkpoints."""
-    saved = log.events.filter(pl.col("kind") == "checkpoint")
-    return log.evals["line"].to_numpy(), saved["line"].to_numpy()
+    return log.evals["line"].to_numpy(), _saves(log)["line"].to_numpy()
+
+
+def _saves(log: LogLines) -> pl.DataFrame:
+    return log.events.filter(pl.col("kind") == "checkpoint")
 
 
 def _mostly_paused(records: pl.DataFrame, paused: pl.Series) -> bool:
-    """Whether most records of several steps each have a pause before them; the pause is in one of those steps."""
+    """Whether most records have a pause before them; the pause is in one of their steps."""
+    stride = _stride(records)
+    return bool(2 * paused.sum() > records.height) and stride is not None and stride >= 1
+
+
+def _stride(records: pl.DataFrame) -> float | None:
     strides = records.select(pl.col("step").diff().over(PLACE)).to_series()
     stride: Any = strides.filter(strides > 0).median()
-    return bool(2 * paused.sum() > records.height) and stride is not None and stride > 1
+    return None if stride is None else float(stride)
+
+
+def _without_pause(records: pl.DataFrame, log: LogLines, paused: pl.Series, behind: float | None) -> bool:
+    """Whether the printed times of records that all have a pause before them leave it out.
+
+    Of every step printed, so do those that are as long as the first, which has no pause before it, and is seldom
+    shorter than others. Else timestamps tell.
+    """
+    stride = _stride(records) or 1.0
+    if stride > 1:
+        return _fits_between_stamps(records.filter(paused))
+    first: Any = records.filter(~paused & pl.col("dt_ms").is_finite())["dt_ms"].max()
+    if None not in (first, behind) and max(first, behind) <= LONGER * min(first, behind):
+        return True
+    return log.stamped and _fits_behind_pause(records, log, paused)
+
+
+def _fits_behind_pause(records: pl.DataFrame, log: LogLines, paused: pl.Series) -> bool:
+    """Whether all steps, each as long as printed, fit behind the pauses, or beside them.
+
+    A pause in them would leave no time between two records beyond what is printed. Looks at one kind of pause: an
+    evaluation may be in the printed time, and a save not.
+    """
+    evals, saves = (
+        _between(records, frame["line"].to_numpy()).alias(name)
+        for name, frame in (("evals", log.evals), ("saves", _saves(log)))
+    )
+    alone = (evals & ~saves) if evals.sum() > saves.sum() else (saves & ~evals)
+    pauses = pl.concat([log.evals.select("line", "time"), _saves(log).select("line", "time")]).sort("line")
+    rows = records.with_columns(
+        passed=pl.col("time").diff().over(PLACE), behind=alone if alone.any() else paused
+    ).sort("line")
+    rows = rows.join_asof(pauses.rename({"time": "other"}), on="line").filter("behind")
+    known = rows.filter(pl.all_horizontal(pl.col("passed", "other", "dt_ms").is_not_null()))
+    printed, passed, room = known.select(
+        pl.col("dt_ms").sum(),
+        pl.col("passed").dt.total_nanoseconds().sum() / 1e6,
+        (pl.col("time") - pl.col("other")).dt.total_nanoseconds().sum() / 1e6,
+    ).row(0)
+    return bool(printed > 0 and (printed * LONGER <= passed or printed <= LONGER * room))
 
 
 def _fits_between_stamps(paused: pl.DataFrame) -> bool:

@@ -99,7 +99,8 @@ def _by_coarse_clock(gaps: pl.DataFrame, resolution_s: float) -> StepTime | None
     count, stretches = float(steady["steps"].sum()), max(1, int(steady["stretch"].sum()))
     mean = float(steady["seconds"].sum()) / count
     cut_s = resolution_s * math.sqrt(stretches / 6)
-    if stretches > 1 and _in_step(steady, resolution_s):
+    short = float(steady["seconds"].sum()) < 2 * resolution_s * stretches  # spread within their seconds alike
+    if stretches > 1 and (short or _in_step(steady, resolution_s)):
         cut_s = resolution_s * stretches / math.sqrt(6)
     off = (steady["seconds"] - mean * steady["steps"]).to_numpy()
     scatter_s = math.sqrt(max(0.0, float((off**2).mean()) - resolution_s**2 / 6) * len(off))
@@ -113,33 +114,43 @@ def _in_step(blocks: pl.DataFrame, resolution_s: float) -> bool:
     return stretches.height > by_steps.height and float(by_steps["seconds"].max() or 0.0) < resolution_s / 2  # type: ignore[arg-type]
 
 
-def median_with_error(values: Numbers) -> tuple[float, float]:
-    """Returns the median and its error, by the middle half of the values."""
+def median_with_error(values: Numbers, digit: float = 0.0) -> tuple[float, float]:
+    """Returns the median and its error, by the middle half of the values.
+
+    Of values that are rounded to `digit` it is the median within the digit that most of the middle ones share.
+    """
     low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
+    if digit and low < high:
+        below, equal = (values < middle - digit / 4).sum(), (abs(values - middle) <= digit / 4).sum()
+        middle += ((len(values) / 2 - below) / max(equal, 1) - 0.5) * digit if equal else 0.0
     deviation = (1 + SCARCE / len(values)) * (high - low) / 1.349
     return float(middle), float(SURE * MEDIAN * deviation / math.sqrt(len(values)))
 
 
-def step_with_error(values: Numbers, steps: float) -> tuple[float, float]:
+def step_with_error(values: Numbers, steps: float, digit: float = 0.0) -> tuple[float, float]:
     """Returns the median time of a step with its error, by values of so many steps in all.
 
-    Few values say little of how much steps scatter.
+    Few values say little of how much steps scatter. `digit` is as in `median_with_error`.
     """
-    middle, error = median_with_error(values)
+    middle, error = median_with_error(values, digit)
     unseen = SURE * UNSEEN * middle / math.sqrt(steps)
     return middle, max(error, unseen) if len(values) < FEWEST else error
 
 
-def half_digit(values: pl.Series) -> float:
+def half_digit(values: pl.Series, digit: float = 0.0) -> float:
     """Returns half of what the last printed digit of values stands for: 0.005 of `658.60`, 50 of `431.2k`.
 
-    Zeros before the point count as digits of a value that never changes.
+    Of a value that never changes it is half of `digit`, as it was printed; without that, zeros before the point
+    count as digits.
     """
     printed = values.drop_nulls().to_numpy()
     printed = printed[np.isfinite(printed)]
     if not len(printed):
         return 0.0
-    for places in DECIMALS if printed.min() != printed.max() else DECIMALS[6:]:
+    is_constant = printed.min() == printed.max()
+    if digit and is_constant:
+        return digit / 2
+    for places in DECIMALS[6:] if is_constant else DECIMALS:
         unit = 10.0**-places
         if _are_multiples(printed[:FEW], unit) and _are_multiples(printed, unit):
             return unit / 2
@@ -151,9 +162,9 @@ def _are_multiples(values: Numbers, unit: float) -> bool:
     return bool((off <= 1e-12 * np.abs(values)).all())
 
 
-def rounding_error(values: pl.Series) -> float:
+def rounding_error(values: pl.Series, digit: float = 0.0) -> float:
     """Returns the error of a mean or median of rounded values; of many different ones most of it cancels."""
-    return half_digit(values) / (10 if values.n_unique() >= DITHERED else 1)
+    return half_digit(values, digit) / (10 if values.n_unique() >= DITHERED else 1)
 
 
 def printed_median(records: pl.DataFrame, name: str, above: float = -math.inf) -> float | None:

@@ -55,6 +55,7 @@ def make_log(run: StoredRun) -> Log:
         summary={**run.summary, **summary},
         rejects=run.rejects,
         sources={column: field for table in reversed(tables) for column, field in table.sources.items()},
+        digits={},
         places=[place for table in tables for place in table.places],
         results=ReadyResults(records, evals, partials, happened, run.status, run.cause),
         formats={run.format: records.height + evals.height},

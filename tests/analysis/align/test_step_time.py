@@ -112,3 +112,28 @@ def test_usual_step_time_is_that_of_the_gaps_around_if_their_ends_cannot_explain
     gaps = gaps_of_ten_steps([None, *[25.0] * 60])
     phase = StepTime(1.2268, 0.004, "printed step times")
     assert step_ns_near(gaps, 10**9, {"train": phase}) == pytest.approx([2.5e9] * 61)
+
+
+@pytest.mark.parametrize(
+    ("printed", "error_ms"),
+    [("5.20s", 5.0), ("5.200s", 0.5), ("5200ms", 0.5), ("5s", 500.0), ("0.30 s", 5.0)],
+)
+def test_printed_digits_are_the_range_of_a_step_time_that_never_changes(
+    tmp_path: Path, printed: str, error_ms: float
+) -> None:
+    path = tmp_path / "run.log"
+    path.write_text("".join(f"step {step} | loss: 2.5{step:02d} | dt: {printed}\n" for step in range(40)))
+    (time,) = step_times(timed_log(read_run(path))).values()
+    assert 1000 * time.error_s == pytest.approx(error_ms)
+
+
+def test_median_of_coarse_digits_lies_within_the_digit(tmp_path: Path) -> None:
+    """Steps of 1.203 s on average that print 1.19, 1.20, 1.21 or 1.22: most would say 1.20."""
+    rng = random.Random(3)
+    path = tmp_path / "run.log"
+    times = [1.203 * rng.uniform(0.99, 1.01) for _ in range(400)]
+    path.write_text(
+        "".join(f"step {step} | loss: 2.5 | dt: {each:.2f}s\n" for step, each in enumerate(times))
+    )
+    (time,) = step_times(timed_log(read_run(path))).values()
+    assert abs(time.seconds - 1.203) < 0.001 < time.error_s < 0.006

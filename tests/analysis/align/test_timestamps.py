@@ -221,3 +221,16 @@ def test_lines_of_a_second_that_a_pause_ends_are_as_far_apart_as_usual(tmp_path:
     shares = [round(moment.second + moment.microsecond / 1e6, 3) for moment in times]
     assert shares[12:16] == [3.125, 3.375, 9.625, 9.875]
     assert shares[4:8] == [1.125, 1.375, 1.625, 1.875]
+
+
+def test_total_time_that_leaves_out_the_first_steps_is_completed_by_their_own(tmp_path: Path) -> None:
+    """nanochat's leaves out ten; of a record every 20 steps, the second has half of its time."""
+    lines = [
+        f"step {step:05d}/00400 ({step / 4:.2f}%) | loss: 3.{step:03d} | lrm: 1.00 | dt: 3000.00ms | "
+        f"tok/sec: 100,000 | mfu: 41.00 | total time: {3 * max(0, step - 10) / 60:.2f}m\n"
+        for step in range(0, 401, 20)
+    ]
+    path = tmp_path / "run.log"
+    path.write_text("".join(lines))
+    times = timed_log(read_run(path)).records["time"]
+    assert (times[-1] - times[0]).total_seconds() == pytest.approx(1200, abs=1)

@@ -89,3 +89,27 @@ def test_power_until_a_gpu_was_lost_has_the_error_of_that_time(tmp_path: Path) -
     (train,) = (row for row in result["time"] if row["kind"] == "train")
     assert train["power_mean_w"] == pytest.approx(1000, abs=train["power_error_w"])
     assert phase["j_per_token"] == pytest.approx(0.5, abs=phase["j_per_token_error"])
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_steps_that_nothing_separates_from_their_evaluations_have_no_rate(
+    tmp_path: Path, stamped: bool
+) -> None:
+    """Each printed time holds the evaluation before it: 12 s of 13.2, and a save of 2 s before every tenth."""
+    now, lines = datetime(2026, 11, 21, 9), ["desired batch size (number of tokens): 524288"]
+    for step in range(40):
+        held = 12.0 * bool(step) + 2.0 * (step % 10 == 9)
+        now += timedelta(seconds=held)
+        stamp = f"{now:%Y-%m-%d %H:%M:%S} " if stamped else ""
+        lines += [f"{stamp}validation loss: 3.{step:03d}"] * bool(step)
+        lines += [f"{stamp}saved checkpoint to out/step_{step}.pt"] * (step % 10 == 9)
+        now += timedelta(seconds=1.2)
+        stamp = f"{now:%Y-%m-%d %H:%M:%S} " if stamped else ""
+        lines.append(f"{stamp}step {step} | loss: 3.0 | dt: {1000 * (1.2 + held) + step % 3:.2f}ms")
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    answer = report.answer(report.make_report(read_run(path)))
+    (phase,), rows = answer["phases"], {row["kind"]: row for row in answer["time"]}
+    assert (phase["step_s"], phase["tok_per_sec"], phase["j_per_token"]) == (None, None, None)
+    assert rows["train"]["contains"] == "eval, checkpoint"
+    assert rows["train"]["duration_s"] == pytest.approx(40 * 1.2 + 39 * 12 + 4 * 2, rel=0.01)

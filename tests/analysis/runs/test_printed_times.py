@@ -69,3 +69,56 @@ def test_pauses_behind_every_second_record_do_not_hide_in_the_scatter_of_the_ste
     log = read("\n".join(lines) + "\n")
     assert contains_others(log.records, log).to_list() == [place and place % 2 == 0 for place in range(40)]
     assert usual_dt(log.records, log).to_list() == pytest.approx([1200] * 40, abs=30)
+
+
+def every_step(
+    held_ms: float, saved_ms: float = 0, first_ms: float = 400, *, stamped: bool = False, save: int = 99
+) -> str:
+    """30 steps of 400 ms, an evaluation of 3 s before each but the first, and a save of 2 s before some.
+
+    `held_ms` and `saved_ms` of them are in the printed times.
+    """
+    now_ms, lines = 0.0, []
+    for step in range(30):
+        saves = step % save == save - 1
+        if step:
+            now_ms += 3000
+            lines.append((now_ms, f"validation loss: 2.{step}"))
+        if saves:
+            now_ms += 2000
+            lines.append((now_ms, f"saved checkpoint to out/step_{step}.pt"))
+        now_ms += 400
+        dt_ms = (400 + held_ms + saved_ms * saves if step else first_ms) + step % 3
+        lines.append((now_ms, f"step {step} | loss: 2.{step} | dt: {dt_ms:.2f}ms"))
+    stamps = [f"2026-03-01 10:{int(at) // 60_000:02d}:{at / 1000 % 60:06.3f} " * stamped for at, _ in lines]
+    return "".join(f"{stamp}{line}\n" for stamp, (_, line) in zip(stamps, lines, strict=True))
+
+
+@pytest.mark.parametrize("first_ms", [400, 9000])
+def test_nothing_tells_a_step_where_every_step_printed_comes_behind_an_evaluation(
+    read: Read, first_ms: float
+) -> None:
+    """The first may have been compiled, however short it is."""
+    log = read(every_step(3000, first_ms=first_ms))
+    assert usual_dt(log.records, log).null_count() == 30
+    assert contains_others(log.records, log).sum() == 29
+    seconds = seconds_by_dt(log.records, log, pl.Series([1] * 30))
+    assert seconds is not None, "all of it is printed, whatever it is"
+    assert seconds.sum() == pytest.approx(29 * 3.4 + first_ms / 1000, abs=0.1)
+
+
+def test_first_step_tells_that_those_behind_evaluations_leave_them_out(read: Read) -> None:
+    log = read(every_step(0))
+    assert not contains_others(log.records, log).any()
+    assert usual_dt(log.records, log).median() == pytest.approx(401, abs=1)
+
+
+@pytest.mark.parametrize(("held_ms", "held"), [(0, 0), (3000, 29)])
+@pytest.mark.parametrize("saved_ms", [0, 2000])
+def test_timestamps_tell_whether_every_printed_step_holds_its_evaluation(
+    read: Read, held_ms: float, held: int, saved_ms: float
+) -> None:
+    """A save that the printed times leave out does not make room for the evaluations that they hold."""
+    log = read(every_step(held_ms, saved_ms, first_ms=9000, stamped=True, save=5))
+    marked = contains_others(log.records, log)
+    assert marked.sum() == (held or 6 * bool(saved_ms))
