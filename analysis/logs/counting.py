@@ -89,6 +89,11 @@ class Counting:
             return self.epoch(line.cells)
         return step
 
+    def epoch_as_step(self, named: float | None) -> float | None:
+        """The epoch that an evaluation names, else the announced one, where epochs are steps."""
+        are_steps = self._epochs_are_steps and not self.has_fractions
+        return (self._epoch.get("epoch") if named is None else named) if are_steps else None
+
     def of_bar(self, line: ParsedLine) -> tuple[BarKey, float | None]:
         """The key that all redraws of a bar share, and the step of the bar."""
         cells = line.cells
@@ -160,6 +165,14 @@ class Evaluations:
             self._waiting.append(PendingEvaluations(line, step, evals, here, last_step))
         else:
             self._settle_tasks(step)
+            self.write(line, evals, step, self._stages.evaluation(step))
+
+    def wait(self, line: ParsedLine, evals: dict[str, float], step: float | None) -> None:
+        """Takes what a loop of evaluation gives; it belongs where the log is."""
+        if evals and step is None:
+            here, last_step = self._stages.here, self._stages.last_step
+            self._waiting.append(PendingEvaluations(line, None, evals, here, last_step))
+        elif evals:
             self.write(line, evals, step, self._stages.evaluation(step))
 
     def _repeats(self, line: ParsedLine, step: float | None, evals: dict[str, float]) -> bool:

@@ -7,10 +7,13 @@ from gputel.analysis.logs.patterns import lazy_regex
 FEWEST_SENTENCES = 2
 MOST_QUOTED = 0.5  # of the lines that say something
 MOST_IN_CODE = 5
+_LONG = 40  # bytes of a sentence without spaces between its words
 LEAST_CODE = 0.4  # of the lines that say something
 
-_HEADING = lazy_regex(rb"#{1,6} +[A-Za-z][^|=]*$|#\d+: ")
+_WIDE = rb"\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9a\x9b]"  # Chinese and Japanese commas, full stops and colons
+_HEADING = lazy_regex(rb"#{1,6} +[A-Za-z\x80-\xff][^|=]*$|#\d+: ")
 _SENTENCE = lazy_regex(rb"(?:[-*>] +|\d+\. +)?(?:[A-Z`]|[a-z]+ ).*\s[a-z]{2,}[^=|]*[.!?:;]$")
+_WIDE_SENTENCE = lazy_regex(rb"[^=|]*(?:" + _WIDE + rb")[^=|]*$")
 _STAMPED = lazy_regex(rb"\s*[\[(]?\d{4}-\d\d-\d\d|\s*[IWE]\d{4} |\s*[\[(]?\d\d:\d\d:\d\d")
 _CODE = lazy_regex(
     rb"\s*(?:import |from \w[\w.]* import |def \w+\(|class \w+|return\b|for .*:$|if .*[:{]$|else\b|assert "
@@ -32,12 +35,18 @@ def quotes_training(text: bytes, records: int) -> bool:
     code = sum(_CODE.match(line) is not None for line in plain)
     if records <= MOST_IN_CODE and code > LEAST_CODE * len(lines):
         return True
-    sentences = sum(_SENTENCE.match(line) is not None and len(line.split()) > 3 for line in plain)
+    sentences = sum(map(_is_sentence, plain))
     heading = any(_HEADING.match(line) for line in plain)
     if heading and sentences and any(line.startswith(b"```") for line in lines):
         return True
     chapters = lines[0].startswith(b"# ") and any(line.startswith(b"## ") for line in lines)
     return heading and sentences >= (1 if chapters else min(FEWEST_SENTENCES, records))
+
+
+def _is_sentence(line: bytes) -> bool:
+    return (_SENTENCE.match(line) is not None and len(line.split()) > 3) or (
+        len(line) > _LONG and _WIDE_SENTENCE.match(line) is not None
+    )
 
 
 def _is_conversation(lines: list[bytes]) -> bool:

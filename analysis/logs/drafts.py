@@ -206,27 +206,53 @@ TOTALS = ("length", "total_steps", "total")
 
 
 class EvaluationLoop:
-    """A loop that a line announces as evaluation; its lines look like records, but count to another total."""
+    """A loop that a line announces as evaluation; its lines look like records, but count to another total.
+
+    Where records have no total, it goes on until a line says a place.
+    """
 
     def __init__(self) -> None:
         self.is_open = False
         self._total: float | None = None  # of the records before it
+        self._begun = False  # whether a record was read before
+        self._last: dict[Pattern, ParsedLine] = {}  # its last line of each kind
+        self.epoch: float | None = None  # that the announcement names
 
     def counts(self, cells: Mapping[str, float]) -> None:
         """Notes the total of a record."""
         self._total = _total(cells) or self._total
+        self._begun = self._begun or bool(cells)
 
-    def begin(self) -> None:
-        self.is_open = self._total is not None
+    def begin(self, cells: Mapping[str, float]) -> None:
+        self.is_open, self.epoch = self._begun, cells.get("epoch")
 
     def end(self) -> None:
         self.is_open = False
 
     def takes(self, line: ParsedLine) -> bool:
         """Whether the line is of the loop; a record with the total from before ends the loop."""
-        total = _total(line.cells)
-        self.is_open = line.pattern.role == "part" or (total is not None and total != self._total)
+        if self._total is not None:
+            total = _total(line.cells)
+            self.is_open = line.pattern.role == "part" or (total is not None and total != self._total)
+        else:
+            self.is_open = line.shape.place is None and "epoch" not in line.cells
+        if self.is_open:
+            self._last[line.pattern] = line
         return self.is_open
+
+    def forget(self) -> None:
+        """Leaves its figures to a line that gives the result."""
+        self._last = {}
+
+    def result(self) -> list[ParsedLine]:
+        """Its last lines, of a loop that came to its end and that no line with the result follows."""
+        lines, self._last = list(self._last.values()), {}
+        counts = [
+            (line.cells.get("index", line.shape.step(line.cells, False)), _total(line.cells))
+            for line in lines
+        ]
+        is_whole = all(total is None or count == total for count, total in counts)
+        return lines if is_whole else []
 
 
 def _total(cells: Mapping[str, float]) -> float | None:

@@ -77,7 +77,8 @@ _KEY_ENDINGS = (
     ("_m", "min"),
 )
 _EVALUATION = re.compile(
-    r"^(?:val|valid|validation|eval|evaluation|test|dev)_|_(?:val|valid|eval|test)$"
+    r"^(?:(?:avg|average|mean|running|total|final)_)?(?:val|valid|validation|eval|evaluation|test|dev)_"
+    r"|_(?:val|valid|eval|test)$"
     r"|^(?:va|te)_(?:loss|acc|ppl|err|f1|auc|iou|dice|mae|mse|rmse)",
     re.IGNORECASE,
 )

@@ -71,7 +71,7 @@ class OpenRecords:
         count = line.cells.get("count", 0.0)
         draft = self.drafts.get(line.rank)
         if draft and self._is_second_bar(line, draft, key):
-            draft.evals.update(_tested(line))
+            draft.evals.update(tested(line))
             return
         new = OpenRecord(line, step, self._titled(line), line.evaluations())
         new.redraw = (*key, count)
@@ -85,13 +85,14 @@ class OpenRecords:
             self._begin(new)
 
     def begin_epoch(self, line: ParsedLine) -> None:
-        """Closes a bar of this epoch where other lines follow it: the epoch begins once more after an interrupt.
+        """Closes the bar of another epoch, and of this one where other lines follow it: it begins once more.
 
-        Right below a redraw it is the line of another rank.
+        Right below a redraw of this epoch it is the line of another rank.
         """
+        epoch = line.cells.get("epoch")
         for rank, draft in list(self.drafts.items()):
             is_apart = line.number > draft.line.number + 1
-            if is_apart and draft.redraw and draft.redraw[:2] == ("epoch", line.cells.get("epoch")):
+            if draft.redraw and draft.redraw[0] == "epoch" and (is_apart or draft.redraw[1] != epoch):
                 self.close(rank)
 
     def close(self, rank: str | None) -> None:
@@ -151,7 +152,7 @@ class OpenRecords:
         """Takes the last redraw of a test's bar as an evaluation at the finished epoch."""
         if line.cells["count"] < line.cells["total"]:
             return
-        self._evaluations.write(line, _tested(line), epoch, self._stages.here)
+        self._evaluations.write(line, tested(line), epoch, self._stages.here)
 
     def _titled(self, line: ParsedLine) -> dict[str, float]:
         """The values of a record, with a table's columns named by its header."""
@@ -164,10 +165,13 @@ class OpenRecords:
         return cells
 
 
-def _tested(line: ParsedLine) -> dict[str, float]:
+def tested(line: ParsedLine) -> dict[str, float]:
     """The evaluations that a bar of a test gives, also where it names them like those of the training."""
     metrics = [name for name in line.shape.columns if name not in PLACES and name not in CIRCUMSTANCES]
-    return {f"val_{name}": line.cells[name] for name in metrics} | line.evaluations()
+    figures = {f"val_{name}": line.cells[name] for name in metrics}
+    if "val_loss" not in figures and "val_loss_avg" in figures:
+        figures["val_loss"] = figures.pop("val_loss_avg")
+    return figures | line.evaluations()
 
 
 class Columnwise:

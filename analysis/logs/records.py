@@ -14,7 +14,7 @@ from gputel.analysis.logs.frames import Rows
 from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, stretches
 from gputel.analysis.logs.line_kinds import LinePlan
 from gputel.analysis.logs.lines import Chunk
-from gputel.analysis.logs.open_records import Columnwise, OpenRecords
+from gputel.analysis.logs.open_records import Columnwise, OpenRecords, tested
 from gputel.analysis.logs.patterns import EngineResult, Field
 from gputel.analysis.logs.prefixes import Stamps
 
@@ -93,6 +93,7 @@ class Assembler:
     def finish(self) -> None:
         """Ends the log: closes open records and gives waiting evaluations a step."""
         self._records.close_all()
+        self._end_loop()
         self.evaluations.settle(None)
 
     def _stretch(self, run: HitRun, asides: list[Aside]) -> None:
@@ -140,12 +141,13 @@ class Assembler:
     def _take(self, line: ParsedLine) -> None:
         if self._repeats_after == line.number - 1 or self._evaluates(line):
             return
+        self._end_loop_before(line)
         if line.pattern.stage or "stage" in line.texts:
             self._announce(line)
         self._counting.see(line.cells)
         match line.pattern.role:
             case "evaluates":
-                self._loop.begin()
+                self._loop.begin(line.cells)
             case "epoch":
                 self._loop.end()
                 self._records.begin_epoch(line)
@@ -171,6 +173,17 @@ class Assembler:
     def _evaluates(self, line: ParsedLine) -> bool:
         """Whether it looks like a record, but is of a loop that was announced as evaluation."""
         return self._loop.is_open and line.pattern.role in RECORDS and self._loop.takes(line)
+
+    def _end_loop_before(self, line: ParsedLine) -> None:
+        if line.pattern.role in ("eval", "task"):
+            self._loop.forget()
+        elif line.pattern.role in (*RECORDS, "epoch"):
+            self._end_loop()
+
+    def _end_loop(self) -> None:
+        """Takes the last figures of an evaluation's loop for its result, where no line gives one."""
+        for line in self._loop.result():
+            self.evaluations.wait(line, tested(line), self._counting.epoch_as_step(self._loop.epoch))
 
     def _announce(self, line: ParsedLine) -> None:
         stage = line.pattern.stage or line.texts["stage"]

@@ -92,7 +92,9 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
         chosen = _chosen(candidates, main, lines) if main else []
     if main is None:
         return None
-    return _inferred(every, chosen, main, title, loops.announcements(main, bare))
+    return _inferred(
+        every, chosen, main, title, loops.announcements(main, bare, [c for c in chosen if not c.metrics])
+    )
 
 
 def _inferred(

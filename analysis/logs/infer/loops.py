@@ -23,8 +23,12 @@ from gputel.analysis.logs.patterns import lazy_regex
 _ABOVE = 4  # lines between the announcement and the first line of the loop
 _ANNOUNCES = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
 _FIGURE = lazy_regex(rb"[=:] *\d|\d\.\d")  # an evaluation that gives one is over
-_SIZE = lazy_regex(rb"(?i)(?:samples?|images?|examples?|batches|sentences|size)\s*[=:]\s*\d+(?![\d.])")
+_SIZE = lazy_regex(
+    rb"(?i)(?:samples?|images?|examples?|batches|sentences|size|epoch|step|iter(?:ation)?)\s*[=:]\s*\d+(?![\d.])"
+)  # whole numbers that an announcement may give
 _AVERAGE = lazy_regex(r"(?i)[ _](?:avg|mean|average)$|^(?:avg|mean|average)[ _]")
+_STAMP = lazy_regex(rb"^\[[\d.:/| -]+\]\s*")  # one of an unknown form
+_EPOCH = lazy_regex(r"(?i)\bepoch\W*$")
 _LONGEST = 200
 _LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
 
@@ -104,17 +108,41 @@ def _last_word(cell: Named) -> str:
     return _AVERAGE.sub("", cell.source).rpartition(" ")[2]
 
 
-def announcements(main: Candidate, lines: Sequence[bytes]) -> list[LineTable]:
-    """A pattern for each line that announces a loop whose lines look like the records."""
+def announcements(
+    main: Candidate, lines: Sequence[bytes], opening: Sequence[Candidate] = ()
+) -> list[LineTable]:
+    """A pattern for each line that announces a loop whose lines look like the records.
+
+    `opening` are the lines that only say where the records below them stand.
+    """
     totals = _totals(main)
     usual = total(main)
-    texts: dict[str, None] = {}
+    texts: dict[str, None] = {} if totals else _announced_apart(main, lines, opening)
     for row in range(1, len(totals)):
         if totals[row] != usual and totals[row - 1] == usual:
             text = _announcement(lines, main.shape.lines[row])
             if text is not None:
                 texts[re.sub(r"\d+", "0", text)] = None
     return [table for at, text in enumerate(texts) for table in _pattern(text, at)]
+
+
+def _announced_apart(
+    main: Candidate, lines: Sequence[bytes], opening: Sequence[Candidate]
+) -> dict[str, None]:
+    """The announcements above records that count to no total; above all others a line says where they stand."""
+    begins = {number for line in opening for number in line.shape.lines}
+    if main.place or not begins:
+        return {}
+    texts: dict[str, None] = {}
+    for number in main.shape.lines:
+        above = max(begins.intersection(range(number - _ABOVE, number)), default=None)
+        first = max(0, number - _ABOVE) if above is None else above + 1
+        text = _announcement(lines[first:number], number - first)
+        if text is not None:
+            texts[re.sub(r"\d+", "0", text)] = None
+        elif above is None:
+            return {}
+    return texts
 
 
 def _totals(candidate: Candidate) -> list[int]:
@@ -131,7 +159,8 @@ def _beginnings(candidate: Candidate) -> Iterator[int]:
 
 def _announcement(lines: Sequence[bytes], number: int) -> str | None:
     """The line above that says that an evaluation begins, and measures nothing itself."""
-    for line in lines[max(0, number - _ABOVE) : number][::-1]:
+    for stamped in lines[max(0, number - _ABOVE) : number][::-1]:
+        line = _STAMP.sub(b"", stamped)
         if _FIGURE.search(_SIZE.sub(b"", line)) or len(line) > _LONGEST:
             return None
         if _ANNOUNCES.search(english(line)):
@@ -142,6 +171,10 @@ def _announcement(lines: Sequence[bytes], number: int) -> str | None:
 def _pattern(text: str, at: int) -> Iterator[LineTable]:
     needle = max(_LETTERS.findall(text), key=len, default="")
     if needle and "�" not in text:
-        parts = [re.escape(part).replace("<", r"\x3c").replace(r"\-", "-") for part in text.split("0")]
+        first, *parts = [
+            re.escape(part).replace("<", r"\x3c").replace(r"\-", "-") for part in text.split("0")
+        ]
+        epoch = "<epoch>" if _EPOCH.search(first) else r"\d+"
+        line = first + (epoch + r"\d+".join(parts) if parts else "")
         name = "evaluates" if at == 0 else f"evaluates_{at + 1}"
-        yield LineTable(name, "evaluates", r"\d+".join(parts).replace(r"\ ", " "), needle)
+        yield LineTable(name, "evaluates", line.replace(r"\ ", " "), needle)

@@ -45,7 +45,9 @@ SHORT = 5
 SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
 _INITIAL = re.compile(r"(?i)^initial_")
 _ENDS = re.compile(r"(?i)_loss$")
-_HELD_OUT = re.compile(r"(?i)^(?:val|valid|validation|eval|test|dev)_")
+_HELD_OUT = re.compile(
+    r"(?i)^(?:(?:avg|average|mean|running|total|final)_)?(?:val|valid|validation|eval|test|dev)_"
+)
 _MEANS = re.compile(r"(?i)_loss_(?:avg|mean)$")
 _GLUED = re.compile(  # `learningRate`, `validloss`
     r"(?<=[a-z])(?=[A-Z][a-z])"
@@ -53,6 +55,10 @@ _GLUED = re.compile(  # `learningRate`, `validloss`
 )
 _EVALUATED = re.compile(r"(?i)(?:val|valid|validation|eval|test|dev|cv)_loss")  # says the set itself
 _LASTS = re.compile(r"(?i)(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)")
+_PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
+    r"(?i)(?:^|[\W_])(?:data|load\w*|batching|forward|fwd|backward|bwd|optim\w*|update|sampl\w*|collect\w*|learn\w*|inference)"
+    r"[ _-]*(?:time|took|duration|secs?|seconds)(?:$|[\W_])"
+)
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
 
 
@@ -159,7 +165,13 @@ def vocabulary() -> Vocabulary:
 
 
 def _one_time(cells: list[Named]) -> list[Named]:
-    """Prefers a step time with a name to one that only has a unit."""
+    """Prefers a step time with a name to one that only has a unit; times of parts of a step keep their names."""
+    phases = [cell for cell in cells if _PHASE.search(cell.source)]
+    if len(phases) > 1 or (phases and any(cell.column == "dt_ms" and cell not in phases for cell in cells)):
+        cells = [
+            replace(cell, column=legal(cell.source)) if cell in phases and cell.column == "dt_ms" else cell
+            for cell in cells
+        ]
     times = [cell for cell in cells if cell.column == "dt_ms"]
     bare = [cell for cell in times if cell.slot.key is None]
     return [replace(cell, column=None) if len(times) > len(bare) and cell in bare else cell for cell in cells]
@@ -174,7 +186,9 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     if slot.key is None:
         time = slot.unit in ("ms", "s", "sec", "seconds") and not _rises(column)
         return Named(slot, "dt_ms" if time else None, slot.unit, slot.unit or "")
-    if slot.key.lower() in SETS and (integers(column) is not None or _lists_sets(shape.english[slot.at])):
+    if slot.key.lower() in SETS and (
+        integers([value.rstrip(b".") for value in column]) is not None or _lists_sets(shape.english[slot.at])
+    ):
         return Named(
             slot, None, source=slot.key
         )  # `train=113 val=29` are sizes, `train:val = 0.9:0.1` shares

@@ -75,3 +75,13 @@ def test_indented_quote_below_chapters_with_little_prose_is_no_log() -> None:
     assert documents.quotes_training(readme.encode(), 3)
     log = f"# run 3 begins\n{quoted}{quoted}# It is not easy to verify this.\n"
     assert not documents.quotes_training(log.encode(), 6)
+
+
+def test_quote_in_a_chinese_report_is_no_log(read: Callable[[str], Log]) -> None:
+    text = (
+        "# 复现报告\n## 训练\n使用本项目重新训练模型，在精度表现上略优于论文中展示的指标。\n\n"
+        "    Epoch 1/20\n" + "".join(LINE.format(i, 3 / i) for i in (1, 2, 3)) + "\n"
+        "初始损失为三点四，经过约三百步的迭代，最终稳定在一点六附近。\n## 结果\n"
+    )
+    assert read(text).records.height == 0
+    assert read("".join(LINE.format(i, 3 / i) for i in range(1, 9)) + "训练完成。\n").records.height == 8

@@ -68,3 +68,12 @@ def test_bar_of_another_length_after_a_finished_epoch_is_a_test(read: Callable[[
     log = read(train + "4/4 [====] - 3s 2ms/step - loss: 0.75\n")
     assert log.records.height == 1
     assert log.evals.filter(pl.col("name") == "val_loss")["value"].to_list() == [0.75]
+
+
+def test_training_of_another_length_begins_where_its_epochs_do(read: Callable[[str], Any]) -> None:
+    """A second `fit` in one script, whose data has another size, is no test of the first."""
+    bar = "{0}/{0} [==============================] - 1s 5ms/step - loss: {1}\n"
+    fits = ["".join(f"Epoch {e}/3\n{bar.format(size, 1 / e)}" for e in (1, 2, 3)) for size in (100, 70)]
+    log = read("".join(fits))
+    assert log.records.select("attempt", "step").rows() == [(a, e) for a in (1, 2) for e in (1, 2, 3)]
+    assert log.evals.height == 0

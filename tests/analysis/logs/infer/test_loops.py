@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gputel.analysis.logs.infer import candidates, loops, shapes
+from gputel.analysis.logs.log import Log
 
 
 def found(*lines: str) -> tuple[list[candidates.Candidate], list[bytes]]:
@@ -33,6 +36,51 @@ def test_loop_that_looks_like_the_records_is_announced_by_a_pattern() -> None:
     made, rows = found(*lines, "Eval 1 begins...", *evaluation, *lines, "Eval 2 begins...", *evaluation)
     (table,) = loops.announcements(made[0], rows)
     assert (table.role, table.line, table.needle) == ("evaluates", r"Eval \d+ begins\.\.\.", "begins")
+
+
+def blocks(announcement: str) -> str:
+    """Epochs whose figures look like those of an evaluation below every fifth of them."""
+    train = "[03.24.23|09:{0:02}:03] Training epoch: {0}\n[03.24.23|09:{0:02}:13] \tmean_loss: {1}\n"
+    evaluation = (
+        f"[03.24.23|09:{{0:02}}:33] {announcement}\n[03.24.23|09:{{0:02}}:43] \tmean_loss: 9.{{0:02}}\n"
+    )
+    epochs = [(train + evaluation if i % 5 == 4 else train).format(i, 3 / (i + 1)) for i in range(30)]
+    return "".join(epochs)
+
+
+def test_figures_below_the_heading_of_an_evaluation_are_its_result(read: Callable[[str], Log]) -> None:
+    log = read(blocks("Eval epoch: {0}"))
+    assert log.records["step"].to_list() == list(range(30))
+    assert log.records["loss"].max() == 3.0
+    assert log.evals["name"].unique().to_list() == ["val_loss"]
+    assert log.evals.select("step", "value").rows() == [(i, 9 + i / 100) for i in range(4, 30, 5)]
+
+
+def test_figures_below_any_other_heading_are_no_evaluation(read: Callable[[str], Log]) -> None:
+    assert read(blocks("Saved epoch: {0}")).evals.height == 0
+
+
+def loop_of(number: int, result: str = "") -> str:
+    train = [f"step {i}/60 - loss: {9 / i:.3f} - acc: 0.5\n" for i in range(10, 70, 10)]
+    evaluation = [f"step {i}/30 - loss: {number}.{i} - acc: 0.{i}\n" for i in (10, 20, 30)]
+    return "".join([f"Epoch {number}/9\n", *train, "Eval begins...\n", *evaluation, result])
+
+
+def test_last_figures_of_a_loop_are_its_result_where_no_line_gives_one(read: Callable[[str], Log]) -> None:
+    log = read("".join(map(loop_of, range(1, 6))))
+    losses = log.evals.filter(name="val_loss")
+    assert losses["value"].to_list() == [1.3, 2.3, 3.3, 4.3, 5.3]
+    assert log.records["loss"].max() == 0.9
+
+
+def test_figures_of_a_loop_are_left_to_the_line_with_its_result(read: Callable[[str], Log]) -> None:
+    log = read("".join(loop_of(i, f"val loss: {i}.5\n") for i in range(1, 6)))
+    assert log.evals["value"].to_list() == [1.5, 2.5, 3.5, 4.5, 5.5]
+
+
+def test_loop_that_is_cut_off_has_no_result(read: Callable[[str], Log]) -> None:
+    log = read("".join(map(loop_of, range(1, 6))).removesuffix("step 30/30 - loss: 5.30 - acc: 0.30\n"))
+    assert log.evals.filter(name="val_loss")["value"].to_list() == [1.3, 2.3, 3.3, 4.3]
 
 
 def test_evaluation_that_has_given_its_figure_announces_nothing() -> None:

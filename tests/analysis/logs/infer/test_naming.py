@@ -34,6 +34,13 @@ def columns(*lines: str) -> list[str | None]:
         ("(trainer:732) step 20 loss 0.233", [None, "step", "loss"]),
         ("held_out_nll 1.64", ["val_loss"]),
         ("step 3 loss 2.5 error rate 0.1", ["step", "loss", "error_rate"]),
+        ("Epoch 3 - avg_train_loss: 2.5 avg_val_loss: 2.6", ["epoch", "loss_avg", "val_loss"]),
+        (
+            "step 3 loss 2.5 forward time: 0.003 backward time: 0.02",
+            ["step", "loss", "forward_time", "backward_time"],
+        ),
+        ("step 3 loss 2.5 data time: 0.003 time: 0.02", ["step", "loss", "data_time", "dt_ms"]),
+        ("Porcello rows: train=10105, test=2657.", [None, None]),
         ("step 3 rmse 2.5 val_rmse 2.6 lr 0.1", ["step", "loss", "val_loss", "lr"]),
     ],
 )
