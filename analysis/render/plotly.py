@@ -7,6 +7,7 @@ label durations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -14,8 +15,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from gputel.analysis.document import Bars, Curves, Heat, Level, Marker, Panel, PlotAxis, Series
-from gputel.analysis.render import downsample, style
-from gputel.analysis.render.picture import running_mean, tint
+from gputel.analysis.render import downsample, ranges, style
+from gputel.analysis.render.legend import tint
+from gputel.analysis.render.picture import running_mean
 from gputel.analysis.text import event
 from gputel.telemetry import secrets
 from gputel.telemetry.errors import GputelError
@@ -57,7 +59,12 @@ def _curves(panel: Curves, axis: PlotAxis) -> go.Figure:
     traces = [trace for series in shown for trace in _traces(series, panel, axis, len(shown))]
     marks = list(_marks(panel.marks, axis))
     made = go.Figure([*traces, *marks])
+    across = ranges.across(shown, axis)
     made.update_xaxes(title=_title(axis), type="log" if axis.log else "linear")
+    if across and across.longer:
+        made.update_xaxes(
+            title=_title(replace(axis, title=across.title(axis))), range=[across.low, across.high]
+        )
     positive = all(np.all(series.y[np.isfinite(series.y)] > 0) for series in shown)
     made.update_yaxes(title=_title(panel.y), type="log" if panel.log and positive else "linear")
     if marks:

@@ -50,11 +50,24 @@ FAULTS = frozenset(
 EXTREMES = {"noisy": 0.05, "steady": 0.01, "least": 4}
 """Share of a plot's values at either end that may lie out of sight, so that the rest can be read; and of how many
 evaluations the first one may."""
+LONG = {"share": 0.75, "times": 3, "least": 3, "letters": 16}
+"""A run is long if it is so many times as long as that share of the runs, of so many at least. An axis names it if
+its name has at most so many letters."""
+LEVEL_NEAR = 1.5  # a plot reaches up to a limit that is so many times as high as its curves
+DASHES = ((), (6, 3), (2, 3), (9, 3, 2, 3))
+"""Pixels of ink and gap: of the first eight runs, the next eight, and so on."""
 HEAT = ("#0b1026", "#1d2f6f", "#155f8c", "#1b8f7f", "#74b84e", "#e5c63c", "#fff7c8")
 """From little to much; its brightness rises all the way, so that it reads in gray too."""
 
 
-FOR_PAGES = {"tints": TINTS, "kinds": KINDS, "extremes": EXTREMES}
+FOR_PAGES = {
+    "tints": TINTS,
+    "kinds": KINDS,
+    "extremes": EXTREMES,
+    "long": LONG,
+    "near": LEVEL_NEAR,
+    "dashes": DASHES,
+}
 
 
 def kind(name: str) -> str:
@@ -64,8 +77,8 @@ def kind(name: str) -> str:
     return "fault" if name in FAULTS else ""
 
 
-PANEL_SHAPE = 2.3 / 3.5  # height by width
 FONT_PT = 7.5
+LEAST_PANEL = 2.6  # inches that a panel needs beside another, in letters of the usual size
 PICTURE_NUMBERS = 24_000  # numbers of all curves of a picture
 SMOOTH_FROM = 300  # points from which a noisy curve is drawn under its running mean
 PICTURE: dict[Any, Any] = {
@@ -89,9 +102,16 @@ PICTURE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class PictureLook:
-    """`width` of a panel and `font` in inches and points; `panels` are those to draw, by name, all if empty."""
+    """Sizes in inches, `font` in points; `panels` are those to draw, by name, all if empty.
 
-    width: float = 3.5  # a column of a paper
+    `width` is that of the picture, if it was asked for; else each panel is as wide as `panel`.
+    """
+
+    width: float | None = None
+    panel: float = 3.5  # a column of a paper
+    shape: float = 2.3 / 3.5  # height of a panel by its width
+    beside: int = 2  # panels on a page of PDF
+    page: float = 9.5  # its height
     font: float = FONT_PT
     dpi: int = 300
     panels: tuple[str, ...] = ()
@@ -100,6 +120,15 @@ class PictureLook:
     def scale(self) -> float:
         """How much heavier lines are than beside letters of the usual size."""
         return self.font / FONT_PT
+
+    def columns(self, count: int, *, paged: bool = False) -> int:
+        """How many of so many panels stand side by side: as many as can still be read, if a width was asked for."""
+        if self.width is not None:
+            return max(min(int(self.width / (LEAST_PANEL * self.scale)), count), 1)
+        return min(1 if count <= 3 else 2 if count <= 8 else 3, self.beside if paged else 3)
+
+    def panel_width(self, columns: int) -> float:
+        return self.panel if self.width is None else self.width / columns
 
     def settings(self) -> dict[Any, Any]:
         """What matplotlib calls its rc parameters."""
@@ -112,4 +141,7 @@ class PictureLook:
         return {**PICTURE, **lines, **fonts, "figure.dpi": self.dpi, "savefig.dpi": self.dpi}
 
 
-LOOKS = {"paper": PictureLook(), "slide": PictureLook(width=8.0, font=16.0, dpi=150)}
+LOOKS = {
+    "paper": PictureLook(),
+    "slide": PictureLook(panel=8.0, shape=0.5, beside=1, page=6.0, font=16.0, dpi=150),
+}

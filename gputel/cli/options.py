@@ -69,7 +69,7 @@ def inches(text: str) -> float:
 
 PICTURE_OPTIONS = (
     ("panel", str, "NAME,...", "Draw only these panels into pictures."),
-    ("width", inches, "3.25in", "Width of a panel in a picture."),
+    ("width", inches, "3.25in", "Width of a picture."),
     ("font", click.FloatRange(3, 60), "PT", "Size of the letters in pictures."),
     ("style", click.Choice(["paper", "slide"]), None, "Pictures for a column of a paper, or for a slide."),
     ("dpi", click.IntRange(30, 1200), "N", "Dots per inch of PNG."),

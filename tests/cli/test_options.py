@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from dataclasses import replace
 
 import click
 import pytest
@@ -32,10 +33,10 @@ def test_width_that_no_picture_has_is_refused(text: str) -> None:
     [
         ([], LOOKS["paper"]),
         (["--style", "slide"], LOOKS["slide"]),
-        (["--style", "slide", "--font", "20"], PictureLook(width=8.0, font=20.0, dpi=150)),
+        (["--style", "slide", "--font", "20"], replace(LOOKS["slide"], font=20.0)),
         (
             ["--panel", "loss, power", "--width", "5", "--dpi", "72"],
-            PictureLook(5.0, 7.5, 72, ("loss", "power")),
+            PictureLook(width=5.0, dpi=72, panels=("loss", "power")),
         ),
     ],
 )

@@ -141,7 +141,7 @@ def over_time(
             name,
             metric.title,
             (time, *(AXES[axis] for axis in places)),
-            PlotAxis(name, name, metric.unit),
+            PlotAxis(name, name if metric.unit is None else metric.title, metric.unit),
             series,
             tuple(marks),
             noisy=metric.noisy,

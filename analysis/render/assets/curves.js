@@ -1,7 +1,6 @@
 // Curves: noisy ones faint under their running mean, extremes as a band, what happened behind them.
 
 const BAND = 0.3; // how much of a curve's color its band has
-const DASHES = [[], [6, 3], [2, 3], [9, 3, 2, 3]]; // of the first eight runs, the next eight, ...
 const MOST_NAMED = 24; // curves whose names may stand at their ends
 const AWAY = 0.12; // of the color, while another run is pointed at
 
@@ -130,7 +129,7 @@ function titleOfAxis(chart) {
   const axis = chart.axis(), most = view.zoom.has(linkOf(chart)) ? null : mostRuns(chart);
   const longer = most ? most.longer.filter((run) => chart.series.some((own) => own.run === run)) : [];
   if (!longer.length) return axis.title;
-  const { end } = most, who = longer.length > 1 ? `${longer.length} runs go` : `${longer[0].length > 16 ? "one run" : longer[0]} goes`;
+  const { end } = most, name = view.nameOf(longer[0]), who = longer.length > 1 ? `${longer.length} runs go` : `${name.length > look.long.letters ? "one run" : name} goes`;
   return `${axis.title}; ${who} on to ${axis.unit === "s" ? short(end, 0, "s") : withUnit(end, axis)} (double click shows all)`;
 }
 
@@ -150,7 +149,7 @@ function heightOf(chart, shown) {
   if (!range) return null;
   const { steady } = chart.panel, settled = settles(chart) && !chart.log && !view.zoom.has(linkOf(chart));
   if (!chart.whole && (steady || settled)) range = withoutExtremes(range, shown, steady ? look.extremes.steady : look.extremes.noisy);
-  const near = chart.panel.levels.map((level) => level.value).filter((value) => value <= range[1] * 1.5 && (!chart.log || value > 0));
+  const near = chart.panel.levels.map((level) => level.value).filter((value) => value <= range[1] * look.near && (!chart.log || value > 0));
   return padded(...reach([...range, ...near]), chart.log);
 }
 
@@ -220,7 +219,7 @@ function collide(one, other) {
 
 function shareOf(own) { return view.pointed === null || own.run === view.pointed ? 1 : AWAY; }
 // Beyond as many runs as there are colors, dashes tell them apart.
-function dashOf(number, style) { return style === "dashed" ? DASHES[1] : DASHES[Math.floor(number / view.tints.length) % DASHES.length]; }
+function dashOf(number, style) { return style === "dashed" ? look.dashes[1] : look.dashes[Math.floor(number / view.tints.length) % look.dashes.length]; }
 
 function isCrowded(first, last, xs) {
   return last - first > 2 * (xs.at(xs.high) - xs.at(xs.low));

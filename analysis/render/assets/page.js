@@ -2,7 +2,7 @@
 
 const FEW_RUNS = 4; // what happened in more than these would be a fence before the curves
 const MANY_RUNS = 8, MANY_PANELS = 12; // from which on one searches by name
-const READ_FROM = 140; // CSS pixels below the top of the window, a little more than where a link brings a heading
+const READ_FROM = 20; // CSS pixels below the controls, a little more than where a link brings a heading
 const STEPS = [0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1]; // of the smoothing, as shares of the axis
 
 function controls(panels, runs) {
@@ -38,13 +38,6 @@ function pressable(name, act) {
   chip.classList.add("tool");
   chip.setAttribute("aria-pressed", "false");
   return chip;
-}
-
-function resetZoom() {
-  view.zoom.clear();
-  view.wholeRuns = true;
-  for (const chart of charts) chart.yZoom = null;
-  redraw();
 }
 
 // Every run by name; of many, only those whose name holds what is typed, and all or none at once.
@@ -124,10 +117,17 @@ function slider() {
 function follow(links) {
   const heads = [...links].map((link) => document.getElementById(link.hash.slice(1)));
   const mark = () => {
-    const at = heads.findLastIndex((head) => head.getBoundingClientRect().top < READ_FROM);
+    const top = document.querySelector(".bar").offsetHeight + READ_FROM;
+    const at = heads.findLastIndex((head) => head.getBoundingClientRect().top < top);
     links.forEach((link, i) => (i === at ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
   };
   if (heads.length) addEventListener("scroll", mark, { passive: true });
+}
+
+// A link brings a heading or a plot to below the controls, which are as high as the runs need.
+function measureBar() {
+  const bar = document.querySelector(".bar"), height = getComputedStyle(bar).position === "sticky" ? bar.offsetHeight : 0;
+  document.documentElement.style.setProperty("--bar", `${height}px`);
 }
 
 async function start() {
@@ -148,10 +148,11 @@ async function start() {
   for (const holder of document.querySelectorAll("[data-target]")) makeExplorable(holder);
   controls(data.panels, data.runs);
   follow(document.querySelectorAll(".contents a"));
+  measureBar();
   readAddress();
   redraw();
   let width = innerWidth;
-  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; redraw(); } });
+  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; measureBar(); redraw(); } });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw());
   addEventListener("keydown", (event) => { if (event.key === "?" && event.target.tagName !== "INPUT") showKeys(); });
   addEventListener("hashchange", () => { readAddress(); redraw(); });

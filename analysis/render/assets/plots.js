@@ -3,6 +3,7 @@
 const view = {
   runs: [], axis: null, logX: false, smoothing: 0.01, hiddenRuns: new Set(), hiddenKinds: new Set(), pointed: null, zoom: new Map(), wholeRuns: false, most: new Map(), tints: [],
   ownTints: new Map(), colors: new Map(), tintOf: () => 0, // by number of the tint, and by run
+  nameOf: (run) => run, isRunning: () => false, // which only the live page knows
 };
 const PATTERNS = [ // of parts of bars, for those who tell colors apart with difficulty
   () => "none",
@@ -13,7 +14,6 @@ const PATTERNS = [ // of parts of bars, for those who tell colors apart with dif
   (ink) => `repeating-linear-gradient(45deg, ${ink} 0 1px, transparent 1px 5px), repeating-linear-gradient(-45deg, ${ink} 0 1px, transparent 1px 5px)`,
 ];
 const charts = [];
-const MOST = 0.75, LONG = 3; // a run is long if it is three times as long as three quarters of the runs
 const NEAR = 600; // CSS pixels above and below the window
 let printing = false, themeOnScreen, look = null;
 
@@ -54,7 +54,8 @@ function wholeRange(chart) {
   return own && own[1] - own[0] < (all[1] - all[0]) / 5 ? own : all;
 }
 
-// What is shown before anyone zooms: the whole, unless a few long runs would squash all others; then as far as those go.
+// What is shown before anyone zooms: the whole, unless a few long runs would squash all others; then as far as those
+// go, and a run that is still going. Pictures have the same rule from ranges.py.
 function firstRange(chart) { return mostRuns(chart)?.range || wholeRange(chart); }
 
 // How far most runs go, and which go on, to where; null where the whole is shown.
@@ -67,11 +68,13 @@ function mostRuns(chart) {
 function reachOfMost(group, axis) {
   if (view.wholeRuns || view.logX || axis.log || axis.unit === "clock") return null;
   const known = [...reachOfRuns(group, axis.name)].filter(([run, own]) => own && run && !view.hiddenRuns.has(run));
-  if (known.length < 3) return null;
+  if (known.length < look.long.least) return null;
   const low = Math.min(...known.map(([, own]) => own[0])), ends = known.map(([, own]) => own[1]).sort((a, b) => a - b);
-  const usual = low + LONG * (ends[Math.floor(MOST * (ends.length - 1))] - low), most = ends.filter((end) => end <= usual);
-  if (most.length === ends.length || most.at(-1) <= low) return null;
-  return { range: [low, most.at(-1)], longer: known.filter(([, own]) => own[1] > usual).map(([run]) => run), end: ends.at(-1) };
+  const running = known.filter(([run]) => view.isRunning(run)).map(([, own]) => own[1]);
+  const usual = Math.max(low + look.long.times * (ends[Math.floor(look.long.share * (ends.length - 1))] - low), ...running);
+  const high = ends.findLast((end) => end <= usual);
+  if (high === ends.at(-1) || high <= low) return null;
+  return { range: [low, high], longer: known.filter(([, own]) => own[1] > usual).map(([run]) => run), end: ends.at(-1) };
 }
 
 function redraw(concerns = () => true) {

@@ -72,6 +72,13 @@ function showWhole(chart) {
   redraw();
 }
 
+function resetZoom() {
+  view.zoom.clear();
+  view.wholeRuns = true;
+  for (const chart of charts) chart.yZoom = null;
+  redraw();
+}
+
 function pointAt(chart, at, event) {
   if (!chart.frame || at.x < FRAME.left - 4 || at.x > chart.frame.size.width - FRAME.right + 4) return pointNowhere();
   const hovered = chart.hoverAt(chart.frame.xs.value(at.x), at.x, at.y);

@@ -12,6 +12,7 @@ import pytest
 
 from gputel.analysis.document import Bars, Curves, Document, Heat, Level, Marker, Panel, PlotAxis, Series
 from gputel.analysis.render import picture, style
+from gputel.telemetry.errors import GputelError
 
 HOURS = PlotAxis("time", "time", "s")
 X = np.linspace(0, 4 * 3600, 2000)
@@ -28,6 +29,7 @@ LOSS = Curves(
     levels=(Level(20.0, "target 20"),),
     noisy=True,
 )
+NARROW = Series("d16", {"time": X}, 3 + 0.3 * np.cos(X))
 HEAT = Heat(
     "s",
     "Spectrogram",
@@ -100,7 +102,9 @@ def test_colors_are_those_of_the_page() -> None:
 def test_heat_map_has_its_key_and_its_line() -> None:
     axes, key = picture.figure([HEAT]).axes
     assert (axes.get_ylabel(), key.get_ylabel()) == ("frequency (Hz)", "density (dB)")
-    assert [text.get_text() for text in axes.texts] == ["limit"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["limit"]
     assert axes.get_xlim() == (0, 4 * 3600)
 
 
@@ -137,9 +141,58 @@ def test_width_font_and_dpi_are_those_asked_for() -> None:
     assert figure.axes[0].xaxis.label.get_fontsize() == 9
 
 
+@pytest.mark.parametrize(
+    ("width", "font", "side_by_side"), [(3.25, 8, 1), (6.75, 8, 2), (6.75, 12, 1), (12, 8, 3)]
+)
+def test_picture_of_several_panels_is_as_wide_as_asked_for(
+    width: float, font: float, side_by_side: int
+) -> None:
+    figure = picture.figure([LOSS] * 3, look=style.PictureLook(width=width, font=font))
+    assert figure.get_figwidth() == width
+    figure.draw_without_rendering()
+    assert len({axes.get_position().x0 for axes in figure.axes}) == side_by_side
+
+
+def test_picture_higher_than_a_page_is_refused_and_a_pdf_has_pages() -> None:
+    look = style.PictureLook(width=3.25)
+    with pytest.raises(GputelError) as raised:
+        picture.drawn([LOSS] * 9, "png", Document("a run", []), look)
+    fault = "9 panels below each other are higher than a page of a picture 3.25 in wide"
+    assert (raised.value.place, raised.value.fault) == ("--width", fault)
+    assert picture.drawn([LOSS] * 9, "pdf", Document("a run", []), look).count(b"/Type /Page ") == 3
+
+
+def test_ticks_of_an_axis_have_the_same_letter_and_decimals() -> None:
+    (axes,) = picture.figure([replace(LOSS, series=(NARROW,), marks=(), levels=())]).axes
+    texts = axes.yaxis.get_major_formatter().format_ticks
+    assert texts([3, 3.25, 3.5]) == ["3.00", "3.25", "3.50"]
+    assert texts([0, 5000, 10_000, 12_500]) == ["0", "5.0k", "10.0k", "12.5k"]
+    assert texts([-0.1, 0, 0.1]) == ["−0.1", "0", "0.1"]
+    assert texts([0, 2e-5]) == ["0", "2e-05"]
+
+
+def test_axis_begins_where_the_curves_do_and_what_happened_before_is_left_out() -> None:
+    x = np.linspace(7200, 7800, 50)
+    late = replace(LOSS, series=(Series("d16", {"time": x}, np.ones(50)),), levels=())
+    (axes,) = picture.figure([late]).axes
+    assert 7190 < axes.get_xlim()[0] < 7200
+    assert axes.get_legend() is None
+
+
+def test_one_long_run_does_not_squash_the_others_and_the_axis_says_how_far_it_goes() -> None:
+    runs = [
+        Series(f"d{n}", {"step": np.arange(n)}, np.full(n, 3.0), run=f"d{n}") for n in (90, 100, 110, 8000)
+    ]
+    (axes,) = picture.figure(
+        [replace(LOSS, axes=(PlotAxis("step", "step"),), series=tuple(runs), marks=())]
+    ).axes
+    assert 109 <= axes.get_xlim()[1] < 112
+    assert axes.get_xlabel() == "step; d8000 goes on to 7,999"
+
+
 def test_many_panels_stand_in_columns() -> None:
     figure = picture.figure([LOSS] * 8)
-    assert figure.get_figwidth() == 2 * style.LOOKS["paper"].width
+    assert figure.get_figwidth() == 2 * style.LOOKS["paper"].panel
     assert figure.get_figheight() < 1.6 * figure.get_figwidth()
 
 
@@ -165,7 +218,7 @@ def test_loss_is_drawn_where_it_settles_with_its_last_value() -> None:
     assert 4.5 < high < 6
 
 
-def test_legend_of_many_runs_names_ten_and_counts_the_rest() -> None:
+def test_legend_of_many_runs_names_twelve_and_counts_the_rest() -> None:
     many = replace(
         LOSS, series=tuple(replace(LOSS.series[0], name=f"r{n}") for n in range(40)), marks=(), levels=()
     )
@@ -173,7 +226,7 @@ def test_legend_of_many_runs_names_ten_and_counts_the_rest() -> None:
     legend = axes.get_legend()
     assert legend is not None
     texts = [text.get_text() for text in legend.get_texts()]
-    assert (len(texts), texts[-1]) == (11, "and 30 more")
+    assert (len(texts), texts[-1]) == (13, "and 28 more")
 
 
 def test_names_are_text_and_no_formula_and_keys_are_masked() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gputel.analysis.document import Conversion, Curves, Document, Heat, Marker, PlotAxis, Section, Series
-from gputel.analysis.render import html
+from gputel.analysis.render import html, ranges
 from tests.browser import Browser, Tab
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.long]
@@ -74,6 +74,25 @@ def test_first_view_is_whole_where_many_runs_are_long(chromium: Browser, tmp_pat
     runs = tuple(f"run{n}" for n in range(4))
     tab = opened(chromium, tmp_path, loss(4_001, 4_001, 301, 401), runs=runs)
     assert tab.evaluate("charts[0].frame.xs.high") == 4_000
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [(5, 6), (5, 6, 7), (5, 6, 400), (5, 6, 7, 15, 16, 400), (1, 1, 9), (2, 2, 2, 50, 60), (3, 9, 27, 81)],
+)
+def test_pages_and_pictures_have_the_same_first_range(
+    chromium: Browser, tmp_path: Path, lengths: tuple[int, ...]
+) -> None:
+    runs = tuple(f"run{n}" for n in range(len(lengths)))
+    panel = loss(*lengths)
+    tab = opened(chromium, tmp_path, panel, runs=runs)
+    known = ranges.across(panel.series, STEP)
+    assert known is not None
+    assert tab.evaluate("firstRange(charts[0])") == [known.low, known.high]
+    assert tab.evaluate("mostRuns(charts[0])?.longer ?? []") == [*known.longer]
+    assert tab.evaluate("titleOfAxis(charts[0])").replace(" (double click shows all)", "") == known.title(
+        STEP
+    )
 
 
 def recording() -> tuple[Curves, Curves]:

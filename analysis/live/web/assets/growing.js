@@ -20,6 +20,7 @@ function drawPanels(place, changed) {
     if (changed === null || panel.series.some((metric) => changed.has(metric.name))) chart.stale = true;
   });
   say(document.getElementById("left-out"), partOf(model.page, "is_cut") ? "More metrics were printed than are drawn here: gputel report draws all of them." : "");
+  view.most.clear();
   for (const chart of shownPanels.values()) {
     if (linked(chart)) chart.stale = true;
     if (chart.stale && isNear(chart)) paintChart(chart);
@@ -28,11 +29,11 @@ function drawPanels(place, changed) {
 
 // A curve that reaches further makes the plots beside it reach further, too.
 function linked(chart) {
-  return !chart.reached || chart.reached !== String(wholeRange(chart));
+  return !chart.reached || chart.reached !== String(firstRange(chart));
 }
 
 function paintChart(chart) {
-  chart.reached = String(wholeRange(chart));
+  chart.reached = String(firstRange(chart));
   paintPlot(chart);
 }
 
@@ -65,7 +66,7 @@ function seriesOf(panel, chart) {
     const wide = mean.some((value, i) => least[i] !== largest[i] && value === value);
     const before = chart.series.find((series) => series.key === key) || { hidden: !wanted(run), leftOut: !wanted(run) };
     drawn.push(Object.assign(before, {
-      key, index: key, run: key, name: many ? (at || panel.series.length > 1 ? `${run} · ${metric.name}` : run) : metric.name,
+      key, index: key, run: String(number), name: many ? (at || panel.series.length > 1 ? `${run} · ${metric.name}` : run) : metric.name,
       tint: many ? number : at, style: metric.style, x: placesOf(parts, step), y: mean, low: wide ? least : undefined, high: wide ? largest : undefined,
     }));
   }));

@@ -2,7 +2,8 @@
 
 const AGAIN_MS = 2000; // where the browser itself does not try any more
 const SILENT_MS = 45000; // the server says every 15 s that it is there
-view.wholeRuns = true; // the longest run may be the one that is still going
+view.nameOf = (run) => partOf(model.runs[run], "facts")?.name ?? "";
+view.isRunning = (run) => ["running", "unknown"].includes(partOf(model.runs[run], "facts")?.status);
 let source = null, heard = 0, changed = new Set(), planned = false;
 
 function connect() {
@@ -116,7 +117,7 @@ document.getElementById("theme").addEventListener("click", () => {
   document.documentElement.dataset.theme = dark() ? "light" : "dark";
   again();
 });
-document.getElementById("whole").addEventListener("click", () => { view.zoom.clear(); redraw(); });
+document.getElementById("whole").addEventListener("click", resetZoom);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 addEventListener("resize", again);
 addEventListener("beforeprint", () => { if (look) layOutForPrint(); });

@@ -26,7 +26,7 @@ function drawRuns(place) {
   const body = table.tBodies[0];
   model.runs.forEach((run, number) => {
     const facts = partOf(run, "facts");
-    if (facts) drawRow(body.rows[number] || newRow(body), facts, number);
+    if (facts) drawRow(body.rows[number] || newRow(body, number), facts, number);
   });
   while (body.rows.length > model.runs.length) body.lastChild.remove();
   hideEmptyColumns(table);
@@ -41,12 +41,13 @@ function hideEmptyColumns(table) {
   }
 }
 
-function newRow(body) {
+function newRow(body, number) {
   const row = body.insertRow(), name = element("th", "name");
   name.scope = "row";
   name.append(element("i"), element("span"), element("div", "alarm"));
   row.append(name, ...CELLS.slice(1).map(() => element("td")));
   row.cells[1].append(element("span", "status"));
+  pointedAt(row, String(number));
   return row;
 }
 
@@ -72,7 +73,7 @@ function drawRow(row, facts, number) {
 function filterRuns(text) {
   wanted = fitting(text);
   for (const chart of shownPanels.values())
-    for (const series of chart.series) series.hidden = series.leftOut = !wanted(partOf(model.runs[Number(series.key.split(" ")[0])], "facts")?.name ?? "");
+    for (const series of chart.series) series.hidden = series.leftOut = !wanted(view.nameOf(series.run));
   again();
 }
 

@@ -297,6 +297,28 @@ def test_log_x_changes_the_curves_of_the_live_page(chromium: Browser, tmp_path: 
         assert tab.errors == []
 
 
+def test_finished_long_run_does_not_squash_the_others_and_a_running_one_is_in_sight(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    logs = [tmp_path / f"d{n}.log" for n in range(5)]
+    for log, steps in zip(logs, (50, 60, 70, 80, 900), strict=True):
+        grow(log, 0, steps)
+    with served(tmp_path, *logs) as link:
+        tab = chromium.tab()
+        tab.open(link)
+        tab.until("charts[0]?.series.length === 5 && view.isRunning('4')")
+        high = "charts[0].frame.xs.high"
+        tab.until(f"{high} === 898")
+        with logs[4].open("a") as file:
+            file.write("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
+        tab.until("!view.isRunning('4')")
+        tab.until(f"{high} === 78")
+        assert tab.evaluate("titleOfAxis(charts[0])") == "step; d4 goes on to 898 (double click shows all)"
+        tab.click("#whole")
+        assert tab.evaluate(high) == 898
+        assert not tab.errors
+
+
 def test_live_page_shows_its_curves_by_tokens_and_by_the_wall_clock(
     chromium: Browser, tmp_path: Path
 ) -> None:
