@@ -69,6 +69,8 @@ class Follower:
         self._is_shown = True  # whether everything read so far has been shown
         self._first = 0  # runs of the first reading that have been read
         self._first_at = now()
+        self.on_bytes: Callable[[int], None] = lambda _: None
+        """Gets how many bytes of each run were read."""
         if "-" in self._words:
             self.runs.append(FollowedPipe("-", piped, positions, formats))
         if commands:
@@ -77,6 +79,11 @@ class Follower:
     @property
     def is_over(self) -> bool:
         return bool(self.runs) and not self.waiting and all(run.is_over for run in self.runs)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there may be more to read right now."""
+        return self._is_full
 
     @property
     def awaited(self) -> list[str]:
@@ -114,7 +121,7 @@ class Follower:
         """Reads what is new, a few megabytes of each log at most."""
         self._read_at = self._now()
         if self._read_at - self._looked >= LOOK_S:
-            self._look()
+            self.look()
         pairs = [(run, update) for run in self._counted() for update in run.read()]
         self._in_a_row = self._in_a_row + 1 if pairs else 0
         self._is_full = any(run.is_full for run in self.runs)
@@ -126,8 +133,10 @@ class Follower:
 
     def _counted(self) -> Iterator[Followed]:
         for number, run in enumerate(self.runs):
+            before = _bytes_read(run)
             yield run
             self._first = max(self._first, number + 1)
+            self.on_bytes(max(_bytes_read(run) - before, 0))
 
     def shown(self) -> None:
         """Call this once everything read has been shown; positions are then saved, once a second at most."""
@@ -176,7 +185,7 @@ class Follower:
         positions.save({run.source: run.positions() for run in self.runs})
         self._is_changed = False
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Looks for new runs and for changes that add no bytes to a log."""
         self._looked = self._now()
         self.waiting = []
@@ -218,6 +227,10 @@ class Follower:
         if path.is_fifo():
             return FollowedPipe(str(path), os.open(path, os.O_RDWR | os.O_NONBLOCK), positions, formats)
         return FollowedLog(path, positions, formats)
+
+
+def _bytes_read(run: Followed) -> int:
+    return sum(stream.source.position for stream in run.streams.values())
 
 
 def _is_log(path: Path) -> bool:

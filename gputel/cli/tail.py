@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import alarms, show
+from gputel.analysis import progress
+from gputel.cli import alarms, progress_line, show
 from gputel.cli.help import Command, Groups
 from gputel.telemetry.errors import GputelError, reason
 
@@ -141,6 +142,27 @@ def _of_databases(servers: Sequence[str], runs: Sequence[str], *, others: bool) 
     return follower
 
 
+@contextlib.contextmanager
+def first_reading(follower: Follower) -> Iterator[Callable[[], None]]:
+    """Shows how far the first reading of all runs has come; call what it yields after each turn."""
+    from gputel.analysis.runs import paths
+
+    with contextlib.ExitStack() as shown:
+        shown.enter_context(progress_line.shown())
+        follower.look()
+        files = [Path(run.source) for run in follower.runs]
+        label = f"reading {len(files)} runs" if len(files) != 1 else f"reading {files[0].name}"
+        total = sum(paths.bytes_of(file) for file in files if file.exists())
+        follower.on_bytes = shown.enter_context(progress.stage(label, total, progress.BYTES))
+
+        def turn() -> None:
+            if not follower.is_full:
+                follower.on_bytes = lambda _: None
+                shown.close()
+
+        yield turn
+
+
 class Notes:
     """Prints notes about the files that are followed on standard error, each once."""
 
@@ -231,8 +253,9 @@ def _print_lines(asked: Mapping[str, Any]) -> int:
     notes = Notes()
     with _session(asked, "json" if asked["as_json"] else "plain", show.note) as session:
         follower = session.follower
-        with until_signal(follower) as received:
+        with until_signal(follower) as received, first_reading(follower) as read:
             for turn in session.turns(lambda: bool(received)):
+                read()
                 notes.show(follower)
                 rows = [line for update in turn.updates for line in printer.rows(update)]
                 alarmed = list(printer.alarms(turn))
@@ -298,6 +321,7 @@ def _serve_page(asked: Mapping[str, Any]) -> int:
                 LivePage(asked["host"] or "127.0.0.1", asked["port"], follower.wake, token=_token(asked))
             ) as page,
             until_signal(follower) as received,
+            first_reading(follower) as read,
         ):
             notes = Notes()
             show.say(page.link)
@@ -305,6 +329,7 @@ def _serve_page(asked: Mapping[str, Any]) -> int:
             if tunnel := page.access.tunnel(os.environ):
                 show.note(f"on your own machine: {tunnel}")
             for turn in session.turns(lambda: bool(received)):
+                read()
                 notes.show(follower)
                 page.show(session.views)
                 if asked["bell"] and turn.notices:

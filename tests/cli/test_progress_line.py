@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import pty
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis import progress
+from gputel.analysis.live import runs
+from gputel.analysis.live.follower import Follower
+from gputel.cli import tail
 from gputel.cli.progress_line import CLEAR, OpenStage, ProgressLine, line_of
 
 PATIENCE_S = 120  # stops a hang
@@ -47,6 +51,28 @@ def test_files_move_the_folder_they_are_read_from() -> None:
 def test_nothing_is_counted_where_nothing_watches() -> None:
     with progress.stage("reading", 10, progress.BYTES) as advance:
         advance(10)
+
+
+def test_tail_counts_the_bytes_of_its_first_reading_and_then_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "PIECE", 20_000)
+    for name in ("d16.log", "d24.log"):
+        lines = (f"step {n}/900 | loss: {5 - n / 900:.4f}\n" for n in range(900))
+        (tmp_path / name).write_text("".join(lines))
+    line = ProgressLine(io.StringIO(), now=lambda: 0.0)
+    shares = []
+    with contextlib.closing(Follower([str(tmp_path)])) as follower, progress.watched(line):
+        with tail.first_reading(follower) as read:
+            assert line._stages[0].label == "reading 2 runs"
+            while line._stages:
+                follower.read()
+                shares.append(line._stages[0].done / line._stages[0].total)
+                read()
+        with (tmp_path / "d16.log").open("a") as log:
+            log.write("step 900/900 | loss: 4.0\n")
+        assert follower.read()
+    assert 0 < shares[0] < 1 == shares[-1]
 
 
 def test_line_is_gone_while_something_is_printed_and_after_the_end() -> None:
