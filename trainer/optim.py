@@ -18,7 +18,7 @@ from torch.optim.adamw import adamw
 
 from gputel.trainer.options import TrainingPlan
 
-ADAMW: dict[str, Any] = {"beta1": 0.8, "beta2": 0.95, "eps": 1e-10}
+ADAMW: dict[str, Any] = {"beta1": 0.8, "beta2": 0.95, "eps": 1e-10, "amsgrad": False, "maximize": False}
 # The older name warns in torch 2.13.
 ALL_GATHER = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 MOMENTUM, FIRST_MOMENTUM, MOMENTUM_STEPS = 0.95, 0.85, 300
@@ -77,16 +77,13 @@ class Optimizer:
             yield from ((f"{name}/{part}", tensor) for part, tensor in parts.items())
 
     def _adamw(self, group: Group, rate: float, bad: Tensor) -> None:
-        names = [name for name, weight in group.weights.items() if local(weight).numel()]
-        weights = [local(group.weights[name]) for name in names]
-        grads = [gradient(group.weights[name]) for name in names]
-        state = [self.state[name] for name in names]
-        mean, square, steps = (
-            [local(parts[part]) for parts in state] for part in ("mean", "square", "steps")
-        )
-        rates = {"lr": rate, "weight_decay": group.decay, "amsgrad": False, "maximize": False, **ADAMW}
-        if names:
-            adamw(weights, grads, mean, square, [], steps, fused=True, found_inf=bad.float(), **rates)
+        rates = {"lr": rate, "weight_decay": group.decay, "fused": True, "found_inf": bad.float(), **ADAMW}
+        held = {name: weight for name, weight in group.weights.items() if local(weight).numel()}
+        if held:
+            kinds = [[local(self.state[name][k]) for name in held] for k in ("mean", "square", "steps")]
+            mean, square, steps = kinds
+            weights, grads = map(local, held.values()), map(gradient, held.values())
+            adamw([*weights], [*grads], mean, square, [], steps, **rates)
 
     def _muon(self, group: Group, rate: float, momentum: float, bad: Tensor) -> None:
         fine = (~bad).float()
