@@ -57,7 +57,7 @@ def node(env: Mapping[str, str], argv: Sequence[str] = ()) -> Node:
     """
     for rank_name, count_name, source in NODE_VARIABLES:
         rank, count = env.get(rank_name, ""), _number(env.get(count_name, ""))
-        if rank.isdigit():
+        if rank.isdecimal():
             return Node(None, count, source) if count == 1 else Node(str(int(rank)), count, source)
     return _of_launcher(dict(_options(argv)))
 
@@ -69,7 +69,7 @@ def _of_launcher(options: Mapping[str, str]) -> Node:
     count = _number(nodes)
     if count is None:
         return Node(None, None, None)
-    return Node(str(int(rank)) if count > 1 and rank.isdigit() else None, count, "command")
+    return Node(str(int(rank)) if count > 1 and rank.isdecimal() else None, count, "command")
 
 
 def without_addresses(argv: Sequence[str]) -> list[str]:
@@ -185,4 +185,4 @@ def _site_packages(program: str | None) -> Path:
 def _number(text: str) -> int | None:
     """The number in `2`; the larger of torchrun's elastic range `1:4`."""
     last = text.rpartition(":")[2]
-    return int(last) if last.isdigit() else None
+    return int(last) if last.isdecimal() else None

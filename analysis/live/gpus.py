@@ -67,13 +67,13 @@ class GpuHistory:
 
     def take(self, seconds: pl.DataFrame, stream: str) -> None:
         """Adds new seconds; `stream` says on which node."""
-        node = _node(stream)
+        node = node_of(stream)
         for row in seconds.iter_rows(named=True):
             self._cards.setdefault((node, row["gpu"]), _Card()).take(row)
 
     def memory_mib(self, gpu: str, stream: str) -> float | None:
         """Total memory of a GPU; None if run.json does not say."""
-        card = self._cards.get((_node(stream), gpu))
+        card = self._cards.get((node_of(stream), gpu))
         return card.limits.get("memory_total_mib") if card else None
 
     def view(self) -> list[GpuView]:
@@ -100,5 +100,6 @@ def _strips(card: _Card) -> dict[str, list[float]]:
     return {name: strip for name, strip in strips.items() if not np.isnan(strip).all()}
 
 
-def _node(stream: str) -> str:
+def node_of(stream: str) -> str:
+    """The node of a segment such as `nodes/3/segments/2`; "" of a run that has one machine."""
     return stream.split("/")[1] if stream.startswith("nodes/") else ""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis import document
-from gputel.analysis.live.gpus import GpuHistory
+from gputel.analysis.live.gpus import GpuHistory, node_of
 from gputel.analysis.live.log_state import LogState, upcoming
 from gputel.analysis.live.update import segment_of
 from gputel.analysis.live.view import MachineView, RunCost, Terms, View
@@ -174,6 +174,7 @@ class RunState:
             gpus=self._gpus.view(),
             machines=[self._machines[node] for node in sorted(self._machines)],
             ranks=self._ranks(now),
+            steps_of_nodes=self._steps_of_nodes(),
             events=[*log.events, *log.open_events, *self._events],
             records=max(sum(each.records for each in logs.values()) for logs in (self.logs, self._given)),
             config=config,
@@ -276,6 +277,11 @@ class RunState:
                 name = rank or ("" if self._facts else stream)
                 ranks[name] = (None if seen.step is None else int(seen.step), now - seen.at)
         return ranks
+
+    def _steps_of_nodes(self) -> dict[str, int]:
+        """The last step that each node has printed, in its last segment."""
+        steps = ((node_of(stream), log.step) for stream, log in self.logs.items())
+        return {node: int(step) for node, step in steps if node and step is not None}
 
 
 def _scaled(last: Mapping[str, float], scale: float) -> dict[str, float]:

@@ -133,6 +133,7 @@ class View:
     gpus: Sequence[GpuView]
     machines: Sequence[MachineView]
     ranks: Mapping[str, tuple[int | None, float]]
+    steps_of_nodes: Mapping[str, int]
     events: Sequence[Mapping[str, Any]]
     records: int
     config: Mapping[str, float | str]

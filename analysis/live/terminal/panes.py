@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from rich.text import Text
@@ -17,7 +17,7 @@ from gputel.analysis.live.series import Points
 from gputel.analysis.live.terminal import plots
 from gputel.analysis.live.terminal.snapshots import RunSnapshot
 from gputel.analysis.live.terminal.text import clean, clock, event_time, fit, flow, line, moment
-from gputel.analysis.live.view import GpuView, MachineView, View
+from gputel.analysis.live.view import MachineView, View
 
 STYLES = {"running": "green", "completed": "cyan", "failed": "bold red", "interrupted": "yellow"}
 LABELS = {"tok_per_sec": "tok/s", "mfu": "MFU", "grad_norm": "grad norm", "dt_ms": "ms/step"}
@@ -27,8 +27,6 @@ STRIPS = ("tok_per_sec", "mfu", "grad_norm")
 LABEL, VALUE = 10, 9  # columns of a strip's name and of its last value
 VALIDATION = "magenta"
 BAR = 20
-GPU_VALUE = 9
-LEAST = 50  # columns below which GPUs have no strips
 
 
 def label(metric: str) -> str:
@@ -214,40 +212,6 @@ def _event(event: Mapping[str, Any], count: int) -> Text:
     return line((f"{when}{where}", "dim"), (f"{kind} {times}", "bold"), words)
 
 
-class StripReading(NamedTuple):
-    """A reading with the range of its strip. The GPU's own `limit`, if known, replaces `high`."""
-
-    name: str
-    column: str
-    unit: str
-    high: float
-    low: float = 0
-    limit: str = ""
-    times: float = 1
-
-
-READINGS = (
-    StripReading("power", "power_w_mean", "W", 700, limit="power_w"),
-    StripReading("temp", "temp_c_max", "°C", 95, low=20),
-    StripReading("util", "util_mean", "%", 100),
-    StripReading("memory", "mem_used_mib_max", "GiB", 81_920, limit="memory_total_mib", times=1 / 1024),
-)
-
-
-def gpus(views: Sequence[GpuView], width: int, rows: int) -> list[Text]:
-    """A row of strips per GPU if all fit, else as many GPUs as fit in short form."""
-    if not views or rows < 1:
-        return []
-    if rows > len(views) and width >= LEAST:
-        return _table(views, width)
-    lines = flow([_brief(gpu) for gpu in views], width, " · ")
-    if len(lines) > rows:
-        lines = lines[:rows]
-        shown = sum(text.plain.count("°C") for text in lines)
-        lines[-1] = fit(line(fit(lines[-1], width - 12), f" +{len(views) - shown} GPUs"), width)
-    return lines
-
-
 def machines(views: Sequence[MachineView], width: int, rows: int) -> list[Text]:
     """A line for each machine: CPU, memory, and the time in which some task waited; and who uses its GPUs."""
     lines = [fit(_machine(machine), width) for machine in views if machine.host]
@@ -267,44 +231,3 @@ def _machine(machine: MachineView) -> Text:
     parts += [f"waited for {', '.join(waited)}"] if waited else []
     name = f"machine {machine.node}" if machine.node else "machine"
     return line((name, "bold"), f" {' · '.join(parts)}")
-
-
-def _table(views: Sequence[GpuView], width: int) -> list[Text]:
-    names = [_name(gpu) for gpu in views]
-    margin = max(3, *(len(name) for name in names))
-    column = (width - margin) // len(READINGS)
-    heads = "".join(f" {reading.name}".ljust(column) for reading in READINGS)
-    lines = [line((f"{'gpu'.ljust(margin)}{heads}", "dim"))]
-    for name, gpu in zip(names, views, strict=True):
-        cells = [_cell(gpu, reading, column) for reading in READINGS]
-        lines.append(line((name.ljust(margin), "bold"), *cells))
-    return [fit(text, width) for text in lines]
-
-
-def _cell(gpu: GpuView, reading: StripReading, width: int) -> Text:
-    room = width - GPU_VALUE - 1
-    drawn = plots.strip(gpu.strips.get(reading.column, []), room, reading.low, _high(gpu, reading))
-    return line(" ", (drawn, _style(gpu, reading)), _last(gpu, reading).rjust(GPU_VALUE))
-
-
-def _brief(gpu: GpuView) -> Text:
-    return line((_name(gpu), "bold"), *(f" {_last(gpu, reading).replace(' ', '')}" for reading in READINGS))
-
-
-def _last(gpu: GpuView, reading: StripReading) -> str:
-    value = gpu.last.get(reading.column)
-    return "-" if value is None else f"{value * reading.times:.0f} {reading.unit}"
-
-
-def _high(gpu: GpuView, reading: StripReading) -> float:
-    return gpu.limits.get(reading.limit, reading.high)
-
-
-def _style(gpu: GpuView, reading: StripReading) -> str:
-    """Red for a temperature near its limit; full memory and high utilization are fine."""
-    value = gpu.last.get(reading.column, 0)
-    return "red" if reading.unit == "°C" and value > 0.9 * reading.high else "green"
-
-
-def _name(gpu: GpuView) -> str:
-    return clean(f"{gpu.node}/{gpu.gpu}" if gpu.node else gpu.gpu)

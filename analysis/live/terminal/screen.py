@@ -12,7 +12,8 @@ from rich.text import Text
 
 from gputel.analysis import text
 from gputel.analysis.live.terminal import panes, plots
-from gputel.analysis.live.terminal.panes import gpus, machines
+from gputel.analysis.live.terminal.gpus import gpus
+from gputel.analysis.live.terminal.panes import machines
 from gputel.analysis.live.terminal.snapshots import RunSnapshot, Snapshot
 from gputel.analysis.live.terminal.text import clean, fit, line, shortened
 from gputel.analysis.live.view import View
@@ -124,7 +125,7 @@ def _column(
     upcoming = panes.upcoming(view, snapshot.at, width)[:2]
     alarms = panes.alarms(shown, width, 2)
     left = height - len(drawn) - len(upcoming) - len(alarms) - FEW
-    gpu_rows = gpus(view.gpus, width, min(max(left - 1, 1), len(view.gpus) + 1))
+    gpu_rows = gpus(view.gpus, width, min(max(left - 1, 1), len(view.gpus) + 1), view.steps_of_nodes)
     gpu_rows += machines(view.machines, width, left - len(gpu_rows) - 1)
     left -= len(gpu_rows)
     events = panes.events(view, width, min(max(left, 0), 3 + left // 3))
@@ -160,7 +161,7 @@ def _happening(shown: RunSnapshot, snapshot: Snapshot, width: int, height: int) 
     """GPUs, upcoming events, alarms and events, one below the other."""
     view = shown.view
     blocks: list[tuple[str, Callable[[int], list[Text]]]] = [
-        ("", lambda rows: gpus(view.gpus, width, rows)),
+        ("", lambda rows: gpus(view.gpus, width, rows, view.steps_of_nodes)),
         ("", lambda rows: machines(view.machines, width, rows)),
         ("", lambda rows: panes.upcoming(view, snapshot.at, width)[:rows]),
         ("alarms", lambda rows: panes.alarms(shown, width, min(rows, height // 3))),
@@ -183,7 +184,7 @@ def _overlaid(snapshot: Snapshot, options: ViewOptions, width: int, height: int)
     upcoming = panes.upcoming(run.view, snapshot.at, width)[:1]
     alarms = _active_alarms(snapshot.runs, width, max(height // 5, 2))
     left = height - len(rows) - len(cautioned) - len(upcoming) - len(alarms)
-    gpu_rows = gpus(run.view.gpus, width, min(left - FEW, len(run.view.gpus) + 1))
+    gpu_rows = gpus(run.view.gpus, width, min(left - FEW, len(run.view.gpus) + 1), run.view.steps_of_nodes)
     events = panes.events(run.view, width, min(max(left - len(gpu_rows) - 2 * FEW, 0), 5))
     name = metric(snapshot.runs, options)
     lines, keys = [], []

@@ -76,15 +76,6 @@ def test_metrics_begin_with_the_most_important() -> None:
     ]
 
 
-def test_temperature_near_its_limit_is_red() -> None:
-    hot = replace(h100(0), last={**h100(0).last, "temp_c_max": 92.0})
-    styles = [
-        {str(span.style) for span in panes.gpus([gpu], 80, 3)[1].spans if "red" in str(span.style)}
-        for gpu in (h100(0), hot)
-    ]
-    assert styles == [set(), {"red"}]
-
-
 def test_cost_over_budget_is_red() -> None:
     cost = RunCost(5.0, 120.0, None, 100.0, 2)
     (line,) = panes.progress(d16_view(cost=cost, upcoming=[]), AT, 300)
