@@ -310,7 +310,19 @@ def is_run(path: Path) -> bool:
 def _is_segment(path: Path) -> bool:
     """Whether a recorder has written here: its description may be damaged or have gone since."""
     is_there = os.path.lexists
-    return is_there(f"{path}/{DESCRIPTION}") or (is_there(f"{path}/output.idx") and is_there(f"{path}/gpu"))
+    ours = [is_there(f"{path}/{name}") for name in ("output.idx", "gpu")]
+    if is_there(f"{path}/{DESCRIPTION}"):
+        return any(ours) or not _is_of_another_tool(path / DESCRIPTION)
+    return all(ours)
+
+
+def _is_of_another_tool(description: Path) -> bool:
+    """Whether another tool, such as Sacred, wrote this run.json: an object without the `schema` that ours has."""
+    try:
+        facts = parse_json(read_own(description))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(facts, dict) and bool(facts) and "schema" not in facts
 
 
 def open_folder(path: Path) -> RunFolder:

@@ -166,6 +166,19 @@ def test_segment_has_a_plain_number(tmp_path: Path, name: str) -> None:
     assert len(run_folder.open_folder(tmp_path / "run").segments) == 1
 
 
+def test_run_json_of_another_tool_makes_no_run(tmp_path: Path) -> None:
+    """Sacred keeps its experiment in a file of this name; a damaged one of ours still marks a run."""
+    description = tmp_path / "run.json"
+    description.write_text(json.dumps({"experiment": {"name": "a"}, "status": "COMPLETED"}))
+    assert not run_folder.is_run(tmp_path)
+    (tmp_path / "gpu").mkdir()
+    assert run_folder.is_run(tmp_path)
+    (tmp_path / "gpu").rmdir()
+    for damaged in ("", "{", "{}", "[]"):
+        description.write_text(damaged)
+        assert run_folder.is_run(tmp_path), damaged
+
+
 def test_folder_without_its_description_is_a_run_by_its_index_and_telemetry(tmp_path: Path) -> None:
     segment = run_folder.create(tmp_path / "run", {"run": "a"})
     (segment.path / "run.json").unlink()
