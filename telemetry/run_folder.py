@@ -32,6 +32,8 @@ from gputel.telemetry.whole_files import NO_ROOM, Reserve, draft, write_whole
 
 SCHEMA = 1
 DESCRIPTION = "run.json"
+NO_RUN = "no run is here", f"a run folder holds a {DESCRIPTION} that gputel wrote"
+"""The fault and the hint of a path that is no run folder."""
 LOCK = f".{DESCRIPTION}.lock"
 """A file that the processes of a recording hold locked, so that no second one goes on with a run that is live."""
 NUMBER = re.compile("[0-9]{1,9}")  # of a segment or a node
@@ -211,7 +213,7 @@ def describe(segment: Path) -> dict[str, object]:
     except ForeignFileError:
         raise GputelError(str(path), FOREIGN, "remove it") from None
     except FileNotFoundError:
-        raise GputelError(str(segment), "no run is here", f"a run folder holds a {DESCRIPTION}") from None
+        raise GputelError(str(segment), *NO_RUN) from None
     except (ValueError, RecursionError) as error:
         raise GputelError(
             str(path), f"is not JSON ({error})", "correct it by hand, or move it away"
@@ -335,7 +337,7 @@ def open_folder(path: Path) -> RunFolder:
         if segment not in own:
             warnings.warn(DamagedFile(segment.path, FOREIGN), stacklevel=2)
     if not own:
-        raise GputelError(str(path), "no run is here", f"a run folder holds a {DESCRIPTION}")
+        raise GputelError(str(path), *NO_RUN)
     return RunFolder(path, own)
 
 

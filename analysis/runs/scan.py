@@ -81,9 +81,7 @@ def run_folders(patterns: Iterable[str | Path]) -> list[Path]:
     for pattern in patterns:
         runs = [path for path in matches(pattern) if run_folder.is_run(path)]
         if not runs:
-            raise GputelError(
-                str(pattern), "no run is here", f"a run folder holds a {run_folder.DESCRIPTION}"
-            )
+            raise GputelError(str(pattern), *run_folder.NO_RUN)
         folders += runs
     return list(dict.fromkeys(folders))
 

@@ -164,7 +164,7 @@ def one_run(word: str) -> Path:
         _nothing(word, "no such file or folder", "name a run folder, or 'latest'")
     runs = sorted({run for match in paths for run in _run_folders(match)})
     if not runs:
-        _nothing(word, "no run is here", f"a run folder holds a {run_folder.DESCRIPTION}")
+        _nothing(word, *run_folder.NO_RUN)
     if len(runs) > 1:
         _nothing(word, f"holds {len(runs)} runs, and this needs one", f"name one of them, such as {runs[-1]}")
     return runs[0]
