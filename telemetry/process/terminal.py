@@ -28,6 +28,8 @@ SHOWN_AT_ONCE = 1 << 16
 STALL = SECOND // 2
 QUIET = SECOND // 10
 """Without output, after which a status line that it removed comes back."""
+LONGEST_WAIT = 2 * SECOND
+"""How long a note waits for the end of the line that the command has begun; a progress bar has no end."""
 SAVE, RESTORE, ERASE, DOWN = b"\x1b7", b"\x1b8", b"\x1b[2K", b"\x1b[B"
 
 
@@ -86,7 +88,9 @@ class Screen:
         self._state: KeeperState | None = None
         self._show = show
         self._writer = PatientWriter()
-        self._shares_terminal = show is not None and os.isatty(STANDARD_ERROR) and os.isatty(show)
+        has_terminal = os.isatty(STANDARD_ERROR)
+        self._shares_terminal = show is not None and has_terminal and os.isatty(show)
+        self._newline = b"\r\n" if has_terminal else b"\n"  # with --pty the terminal is raw
         self._position = 0
         self._at_line_start = True
         self._drawn = self._removed = False
@@ -94,7 +98,7 @@ class Screen:
         """Of the last status line, with its escape sequences."""
         self._touched = 0
         """When output was last shown, or the status line removed."""
-        self._notes = b""
+        self._notes, self._noted = b"", 0
         self._moved = time.monotonic_ns()
 
     def attach(self, state: KeeperState) -> None:
@@ -130,16 +134,22 @@ class Screen:
         return self._removed and now - self._touched >= QUIET
 
     def note(self, line: str) -> None:
-        """Show one line beside the output, on standard error."""
-        self._notes += visible_line(line).encode() + b"\n"
-        self.clear()
+        """Show one line beside the output, on standard error, once the command has ended its own."""
+        self._noted = self._noted if self._notes else time.monotonic_ns()
+        self._notes += visible_line(line).encode() + self._newline
         self.write_notes()
 
-    def write_notes(self) -> None:
-        """Write the notes that the terminal has not taken yet."""
-        if self._notes:
-            with contextlib.suppress(OSError):
-                self._notes = self._notes[self._writer.write(STANDARD_ERROR, self._notes) :]
+    def write_notes(self, *, at_once: bool = False) -> None:
+        """Write the notes that wait for the end of a line, or that the terminal has not taken yet."""
+        splits = self._shares_terminal and not self._at_line_start
+        waits = splits and not at_once and time.monotonic_ns() - self._noted < LONGEST_WAIT
+        if not self._notes or waits:
+            return
+        self.clear()
+        if splits:
+            self._notes, self._at_line_start = self._newline + self._notes, True
+        with contextlib.suppress(OSError):
+            self._notes = self._notes[self._writer.write(STANDARD_ERROR, self._notes) :]
 
     def draw(self, status: str) -> None:
         """Draw the status line, unless it would split a line or a progress bar of the command."""

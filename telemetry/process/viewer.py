@@ -182,6 +182,7 @@ class Viewer:
 
     def leave(self) -> None:
         """Restore the terminal, and let Ctrl-C interrupt what the caller does next."""
+        self._screen.write_notes(at_once=True)
         self._screen.clear()
         self._signals.unblock_interrupt()
         if self._pseudo:

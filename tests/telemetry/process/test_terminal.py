@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import shlex
 import signal
 import sys
@@ -68,6 +69,31 @@ def test_terminal_held_with_ctrl_s_does_not_hold_the_command(tmp_path: Path) -> 
     os.close(master)
     assert recorder.wait() == 3
     assert seen.replace(b"\r\n", b"\n") == recorder.output()
+
+
+@pytest.mark.parametrize("options", [(), ("--pty",)], ids=["pipe", "pty"])
+def test_note_begins_a_line_of_its_own_below_what_the_command_has_not_ended(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """As a prompt is: the next line comes when it has been answered."""
+    os.mkfifo(tmp_path / "answer")
+    master, slave = pty.openpty()
+    script = f"printf 'loss? '; read x < {tmp_path / 'answer'}; echo $x"
+    nowhere = ("--simulate", "1xH100", "--gpus", "7")
+    recorder = Recorder(
+        tmp_path / "run", "bash", "-c", script, options=(*nowhere, *options), stdout=slave, stderr=slave
+    )
+    os.close(slave)
+    seen = b""
+    while not re.search(rb"GPUs are not.*\n", seen):
+        seen += os.read(master, 65536)
+    (tmp_path / "answer").write_text("2.5\n")
+    seen += drain(master)
+    os.close(master)
+    assert recorder.wait() == 0
+    lines = [line.rpartition(b"\x1b8")[2].strip(b"\r") for line in seen.split(b"\n")]
+    (note,) = [line for line in lines if line.startswith(b"--gpus: ")]
+    assert b"".join(line for line in lines if line != note).startswith(b"loss? 2.5")
 
 
 def test_colors_are_left_out_with_no_color(tmp_path: Path) -> None:
