@@ -21,16 +21,18 @@ RECORD = (sys.executable, str(Path(__file__).with_name("record_alone.py")))
 Reached = TypeVar("Reached")
 
 
-def until(state: Callable[[], Reached], what: str, patience_s: float = PATIENCE_S) -> Reached:
+def until(
+    state: Callable[[], Reached], what: str | Callable[[], str], patience_s: float = PATIENCE_S
+) -> Reached:
     """Look every few milliseconds; gives what `state` gave when it was true.
 
-    Time in which the machine stood still does not count, as it does not for the recorder.
+    `what` may be a function, which is asked once it was waited for in vain. Time in which the machine stood still does not count, as it does not for the recorder.
     """
     waited, looked = 0.0, time.monotonic()
     while not (reached := state()):
         now = time.monotonic()
         waited, looked = waited + min(now - looked, LONGEST_LOOK_S), now
-        assert waited < patience_s, f"waited {patience_s} s in vain: {what}"
+        assert waited < patience_s, f"waited {patience_s} s in vain: {what() if callable(what) else what}"
         time.sleep(0.005)
     return reached
 
@@ -39,6 +41,25 @@ def children(pid: int) -> list[int]:
     with contextlib.suppress(OSError):
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []
+
+
+def family(pid: int) -> Iterator[int]:
+    """A process and all its descendants, the last ones first."""
+    for child in children(pid):
+        yield from family(child)
+    yield pid
+
+
+def waits_in(pid: int) -> str:
+    """What each thread of a process does, for the message of a test that waited in vain."""
+    lines = []
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        lines.append(f"{pid} {_state(pid)} {b' '.join(words)[:200]!r}")
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            name, place, call = ((thread / file).read_text().strip() for file in ("comm", "wchan", "syscall"))
+            lines.append(f"    {name}: {place}, system call {call}")
+    return "\n".join(lines)
 
 
 def is_alive(pid: int) -> bool:
@@ -137,7 +158,7 @@ class Recorder:
 
     def stop(self) -> None:
         """Leave nothing behind, however the test ended."""
-        for pid in {*self._family(self.viewer)} - {os.getpid()}:
+        for pid in {*family(self.viewer)} - {os.getpid()}:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait(PATIENCE_S)
@@ -151,11 +172,6 @@ class Recorder:
             names = [str(link.readlink()) for link in descriptors.iterdir()]
             return str(self.folder / "output.log") in names and os.devnull in names
         return False
-
-    def _family(self, pid: int) -> Iterator[int]:
-        for child in children(pid):
-            yield from self._family(child)
-        yield pid
 
 
 def _leads_session(pid: int) -> bool:

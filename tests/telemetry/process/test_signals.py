@@ -18,7 +18,18 @@ import pytest
 from gputel.telemetry.process import libc
 from gputel.telemetry.process.shared_memory import Ledger, SeenSignal
 from gputel.telemetry.process.signals import Forwarder
-from tests.recordings import GPUTEL, RECORD, Recorder, children, holders, is_alive, is_stopped, until
+from tests.recordings import (
+    GPUTEL,
+    RECORD,
+    Recorder,
+    children,
+    family,
+    holders,
+    is_alive,
+    is_stopped,
+    until,
+    waits_in,
+)
 from tests.telemetry.process.conftest import SIMULATED
 
 Record = Callable[..., Recorder]
@@ -64,10 +75,11 @@ class Shell:
         os.write(self.master, text.encode())
 
     def saw(self, text: str, times: int = 1) -> None:
-        until(
-            lambda: self._look().count(text.encode()) >= times,
-            f"{times} x {text!r} after {self.screen[-2000:]!r}",
-        )
+        def standing() -> str:
+            processes = "\n".join(map(waits_in, family(self.pid)))
+            return f"{times} x {text!r} on {self.screen[-2000:]!r}\n{processes}"
+
+        until(lambda: self._look().count(text.encode()) >= times, standing)
 
     def _look(self) -> bytes:
         with contextlib.suppress(OSError):
@@ -75,12 +87,9 @@ class Shell:
         return self.screen
 
     def close(self) -> None:
-        for job in [*children(self.pid), self.pid]:
-            for pid in [*children(job), job]:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+        for pid in [*family(self.pid)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
         os.close(self.master)
 

@@ -117,6 +117,45 @@ def test_two_writers_tear_no_line_that_a_pipe_keeps_whole(record: Record) -> Non
     assert (output.count(b"a"), output.count(b"b"), output.count(b"\n")) == (1_800_000, 1_800_000, 600)
 
 
+ASKS = """
+import os, sys, time
+with open(sys.argv[1]) as answers:
+    for number in range(100):
+        question = b"<%d>" % number
+        if number % 4 == 0:
+            os.write(1, question)
+        elif number % 4 == 1:
+            for place in range(len(question)):
+                os.write(1, question[place:place + 1])
+        elif number % 4 == 2:
+            os.write(1, b"line\\n" * number + question)
+        else:
+            os.write(1, b"." * 97 * number)
+            time.sleep(number / 3000)
+            os.write(1, question)
+        assert answers.readline() == "%d\\n" % number
+"""
+
+
+def test_question_is_shown_though_nothing_follows_it(record: Record, tmp_path: Path) -> None:
+    """What is gathered for a moment must not wait for more: the command waits for the answer."""
+    os.mkfifo(tmp_path / "answers")
+    reading, writing = os.pipe()
+    recorder = record(*python(ASKS), str(tmp_path / "answers"), stdout=writing)
+    os.close(writing)
+    seen = b""
+    with (tmp_path / "answers").open("w") as answers:
+        for number in range(100):
+            while not seen.endswith(b"<%d>" % number):
+                seen += os.read(reading, 65536)
+            answers.write(f"{number}\n")
+            answers.flush()
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+    assert recorder.wait() == 0
+    assert seen == recorder.output()
+
+
 def test_grandchild_that_outlives_the_command_is_written_to_its_end(record: Record, tmp_path: Path) -> None:
     go = tmp_path / "go"
     os.mkfifo(go)
