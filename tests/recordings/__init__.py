@@ -26,7 +26,8 @@ def until(
 ) -> Reached:
     """Look every few milliseconds; gives what `state` gave when it was true.
 
-    `what` may be a function, which is asked once it was waited for in vain. Time in which the machine stood still does not count, as it does not for the recorder.
+    `what` may be a function, which is asked once it was waited for in vain. Time in which the machine stood still
+    does not count, as it does not for the recorder.
     """
     waited, looked = 0.0, time.monotonic()
     while not (reached := state()):
