@@ -14,6 +14,7 @@ from gputel.analysis.logs import summary
 from gputel.analysis.report.verdicts import MFU_QUESTION, UNKNOWN
 
 if TYPE_CHECKING:
+    from gputel.analysis.logs.outcome import LogEvent
     from gputel.analysis.report import Report
 
 
@@ -25,7 +26,7 @@ def headline(report: Report, price: float | None) -> FactList:
             "run": _status(report),
             "hung": "\n".join(f"{each.line}; see {each.folder}" for each in report.incidents),
             "not seen": "\n".join(report.unseen),
-            "ended by": f"line {log.cause.line}: {log.cause.text}" if log.cause else None,
+            "ended by": _ended_by(log.cause) if log.cause else None,
             "loss": _loss(report),
             "speed": _speed(report),
             "energy": _energy_used(report),
@@ -33,6 +34,12 @@ def headline(report: Report, price: float | None) -> FactList:
             "cost": _cost(report, price),
         }
     )
+
+
+def _ended_by(cause: LogEvent) -> str:
+    """`line 34: KeyboardInterrupt (SIGINT, which Ctrl-C sends)`: Python's word for it does not say who."""
+    who = " (SIGINT, which Ctrl-C sends)" if "KeyboardInterrupt" in cause.text else ""
+    return f"line {cause.line}: {cause.text}{who}"
 
 
 def _status(report: Report) -> str:

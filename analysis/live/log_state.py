@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gputel.analysis.live.pace import RECENT, Pace
+from gputel.analysis.live.log_pace import RECENT, LogPace
 from gputel.analysis.live.series import CurveHistory
 from gputel.analysis.logs.incremental import Increment
 
@@ -56,7 +56,7 @@ class LogState:
     ranks: dict[str | None, Seen] = field(default_factory=dict)
     borders: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))  # epoch, step
     saves: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps of checkpoints
-    pace: Pace = field(default_factory=Pace)
+    pace: LogPace = field(default_factory=LogPace)
     begun: datetime | None = None  # the first timestamp of any line; `time` is the last
 
     def take(self, increment: Increment, now: float, *, live: bool) -> None:

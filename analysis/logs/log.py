@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from gputel.analysis.doubts import Doubt
+    from gputel.analysis.logs.clock_jumps import ClockJump
     from gputel.analysis.logs.gpu_tables import Telemetry
 
 DEFAULT_PHASE = "train"
@@ -34,6 +35,8 @@ class Results(Protocol):
     def status(self) -> Status: ...
     @property
     def cause(self) -> LogEvent | None: ...
+    @property
+    def jump(self) -> ClockJump | None: ...
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class ReadyResults:
     events: pl.DataFrame
     status: Status
     cause: LogEvent | None
+    jump: ClockJump | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import polars as pl
 
 from gputel.analysis import columns
 from gputel.analysis.logs import documents, events, frames, outcome
+from gputel.analysis.logs.clock_jumps import ClockJump, clock_jump
 from gputel.analysis.logs.frames import EVALS, PARTIALS, RECORDS, Frame, Places, Together
 from gputel.analysis.logs.log import DEFAULT_PHASE, Log, ReadyResults
 from gputel.analysis.logs.outcome import LogEvent, Outcome, Status
@@ -92,12 +93,16 @@ class _LazyResults:
     live: bool
 
     @cached_property
+    def jump(self) -> ClockJump | None:
+        return clock_jump(self._printed)
+
+    @cached_property
     def records(self) -> pl.DataFrame:
-        return self.make_records()
+        return self._timed(self._printed)
 
     @cached_property
     def evals(self) -> pl.DataFrame:
-        return self.make_evals()
+        return self._timed(self.make_evals())
 
     @cached_property
     def partials(self) -> pl.DataFrame:
@@ -108,7 +113,15 @@ class _LazyResults:
         seen = [*self.outcome.events, *events.of_lines(self.assembler)]
         ranges = events.line_ranges(self.records)
         done, _ = events.EventTracker().take(seen, self.records, ranges, ended=True)
-        return done.frame(self.shift)
+        return self._timed(done.frame(self.shift))
+
+    @cached_property
+    def _printed(self) -> pl.DataFrame:
+        return self.make_records()
+
+    def _timed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Leaves out timestamps that time nothing, as the clock was set."""
+        return frame.with_columns(time=pl.lit(None, frame.schema["time"])) if self.jump else frame
 
     @cached_property
     def cause(self) -> LogEvent | None:

@@ -21,9 +21,6 @@ from gputel.telemetry.clock import SECOND
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
 
-FEWEST_CLOCKED = 20  # timestamps of one rank
-HOUR, MOST_HOURS = 3600.0, 14  # by which time zones differ
-CUT_S = 2.0  # by which timestamps of whole seconds, and lines in wrong order, may be off
 FEWEST_GAPS = 3  # between records, that tell the time of a step
 
 
@@ -37,41 +34,29 @@ def log_doubts(subject: RunData, mfu: MfuFigures | None = None) -> tuple[Doubt, 
     impossible = mfu_doubt(mfu or mfu_figures(subject))
     return (
         *subject.log.doubts,
-        *_clock_jumps(subject),
+        *_clock_jump(subject),
         *subject.step_tokens.doubts,
         *cross_checks(log_figures(subject)),
         *([impossible] if impossible else []),
     )
 
 
-def _clock_jumps(subject: RunData) -> Iterator[Doubt]:
-    """Yields a doubt about the first two timestamps between which the clock was set, or its zone changed.
-
-    Time that falls is none. A step that takes whole hours more than others is doubtful, too.
-    """
-    if subject.recording is not None:
+def _clock_jump(subject: RunData) -> Iterator[Doubt]:
+    """Yields a doubt about timestamps that are not used, as the clock was set between two of them."""
+    jump = subject.log.results.jump
+    if subject.recording is not None or jump is None:
         return
-    gap_s = pl.col("time").diff().over("phase", "attempt", "rank").dt.total_nanoseconds() / SECOND
-    rows = subject.log.records.select("step", "line", seconds=gap_s).filter(pl.col("seconds").is_not_null())
-    usual = rows["seconds"].median()
-    if rows.height < FEWEST_CLOCKED or not isinstance(usual, float):
-        return
-    gap, hours = pl.col("seconds"), (pl.col("seconds") / HOUR).round()
-    whole = (gap - hours * HOUR - usual).abs() <= max(CUT_S, usual / 2)
-    jumps = rows.filter((gap < -CUT_S) | (whole & hours.is_between(1, MOST_HOURS) & (usual < HOUR / 60)))
-    if jumps.is_empty():
-        return
-    step, line, seconds = jumps.row(0)
-    words = f"fall by {text.duration(-seconds)}" if seconds < 0 else f"go on by {text.duration(seconds)}"
-    where = f"line {line:,}" if step is None else f"step {step:,}"
+    fell, took = jump.seconds < 0, text.duration(abs(jump.seconds))
+    where = f"line {jump.line:,}" if jump.step is None else f"step {jump.step:,}"
     yield Doubt(
         "run",
         "clock",
-        f"timestamps {words} at {where}, and are usually {text.duration(usual)} apart",
-        "the clock was set, or its time zone changed; times across it are wrong by that"
-        + ("" if seconds < 0 else ", unless the run stood still"),
-        {"seconds": seconds, "usual_s": usual, "jumps": jumps.height},
-        line,
+        f"timestamps {'fall' if fell else 'go on'} by {took} at {where}, "
+        f"and are usually {text.duration(jump.usual_s)} apart",
+        "the clock was set, or its time zone changed; timestamps are left out"
+        + ("" if fell else ", so time in which the run stood still is missing"),
+        {"seconds": jump.seconds, "usual_s": jump.usual_s, "jumps": jump.jumps},
+        jump.line,
     )
 
 

@@ -39,3 +39,15 @@ def test_cost_of_a_log_that_names_no_gpu_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "d4.log").write_text("\n".join(LINES[1:]) + "\n")
     answer = headline(make_report(read_run(tmp_path / "d4.log")), 3.0)
     assert answer.known()["cost"] == "unknown: how many GPUs it used"
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [("KeyboardInterrupt", "(SIGINT, which Ctrl-C sends)"), ("received SIGTERM, shutting down", "SIGTERM")],
+)
+def test_ending_says_which_signal_it_was(tmp_path: Path, last: str, words: str) -> None:
+    head = "Traceback (most recent call last):\n  File 'train.py', line 4\n" * (last == "KeyboardInterrupt")
+    (tmp_path / "d4.log").write_text("\n".join(LINES[:30]) + f"\n{head}{last}\n")
+    lines = headline(make_report(read_run(tmp_path / "d4.log")), None).known()
+    assert lines["run"].startswith("d4: interrupted")
+    assert words in lines["ended by"]

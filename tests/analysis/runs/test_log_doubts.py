@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gputel.analysis import report
 from gputel.analysis.runs import read_run
 from gputel.analysis.runs.log_doubts import log_doubts
 
@@ -35,3 +36,23 @@ def test_clock_that_was_set_by_hours_is_doubtful(tmp_path: Path, hours: int, wor
 @pytest.mark.parametrize("pause_s", [600, 4000, -1])
 def test_pause_that_is_no_whole_hour_and_lines_in_wrong_order_are_not(tmp_path: Path, pause_s: float) -> None:
     assert doubts_of(tmp_path, lambda step: pause_s * (step >= 30)) == []
+
+
+@pytest.mark.parametrize("shift_s", [-3600, -25, 3600, 7 * 3600])
+def test_log_whose_clock_was_set_takes_the_time_of_its_steps(tmp_path: Path, shift_s: float) -> None:
+    """There is an evaluation between the two timestamps, which takes as long as others do."""
+    now, lines = datetime(2026, 10, 25, 1, 50), []
+    for step in range(120):
+        now += timedelta(seconds=2.0 + 9 * (step % 20 == 0) + shift_s * (step == 60))
+        if step % 20 == 0:
+            lines.append(f"{now - timedelta(seconds=2):%Y-%m-%d %H:%M:%S} validation loss: 2.5")
+        lines.append(
+            f"{now:%Y-%m-%d %H:%M:%S} step {step}/120 | loss: 2.{step} | dt: {2000 + step % 3:.2f}ms"
+        )
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    subject = read_run(path)
+    assert [doubt.what for doubt in log_doubts(subject)] == ["clock"]
+    answer = report.answer(report.make_report(subject))
+    assert sum(row["duration_s"] for row in answer["time"]) == pytest.approx(240, abs=1)
+    assert answer["phases"][0]["step_s"] == pytest.approx(2.001, abs=0.001)

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from gputel.analysis.live.log_pace import LogPace
 from gputel.analysis.live.log_state import LogState
-from gputel.analysis.live.pace import Pace
 from gputel.analysis.logs.incremental import Increments
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -38,7 +38,7 @@ def run(
 
 def pace_of(
     lines: Iterator[tuple[float, str, float | None]], *, dt: bool, pieces: int = 1
-) -> tuple[Pace, int]:
+) -> tuple[LogPace, int]:
     """Follows the lines with whole-second timestamps, in one piece or line by line."""
     growing, log = Increments(), LogState()
     texts = [

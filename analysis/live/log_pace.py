@@ -44,7 +44,7 @@ def _recent() -> deque[float]:
 
 
 @dataclass
-class Pace:
+class LogPace:
     """`moments` are when each step was done, in seconds since `first_at`, the first record with a time."""
 
     moments: CurveHistory = field(default_factory=CurveHistory)
