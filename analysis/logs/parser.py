@@ -280,6 +280,8 @@ class Parser:
         self.inferred = inferred
         if self._is_nothing():
             self.patterns = tuple(p for p in self.patterns if not self.hits[p.name.rpartition(".")[0]])
+        barred = {name for name in map(_format_of, self.rejects) if not self.hits[name]}
+        self.patterns = tuple(p for p in self.patterns if p.name.rpartition(".")[0] not in barred)
         kept, ends = self._kept, self._ends
         self._stop_asking()
         self._begin()
@@ -290,7 +292,7 @@ class Parser:
         matched = {
             name for name, count in self.hits.items() if count
         }  # rejects of other formats do not count
-        self.rejects = [reject for reject in self.rejects if reject.pattern.rpartition(".")[0] in matched]
+        self.rejects = [reject for reject in self.rejects if _format_of(reject) in matched]
 
     def _stop_asking(self) -> None:
         self._infer, self._kept, self._strange = None, [], []
@@ -337,6 +339,10 @@ class Parser:
                 number = int(chunk.number(np.array([at]))[0])
                 time = stamps.read(line[:80])
                 self.outcome.events.append(replace(event, line=number, time=time))
+
+
+def _format_of(reject: Reject) -> str:
+    return reject.pattern.rpartition(".")[0]
 
 
 def _spoken(lines: bytes) -> bytes:

@@ -18,7 +18,7 @@ from gputel.analysis.logs.infer import blocks, loops, other_domains
 from gputel.analysis.logs.infer.candidates import Candidate, make_candidate
 from gputel.analysis.logs.infer.dialects import LOSS, OPPOSED, PARTS, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
-from gputel.analysis.logs.infer.naming import is_average
+from gputel.analysis.logs.infer.losses import is_average
 from gputel.analysis.logs.infer.places import Named, is_place
 from gputel.analysis.logs.infer.roles import (
     SAVES,

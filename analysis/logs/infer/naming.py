@@ -13,26 +13,21 @@ from itertools import pairwise
 from gputel.analysis.logs import values
 from gputel.analysis.logs.infer import places, slots
 from gputel.analysis.logs.infer.dialects import (
-    AVERAGED,
-    CURRENT,
     ENTIRE,
     FOREIGN,
     LEFT,
     LONGER,
     LOSSES,
     MEASURE,
-    OBJECTIVES,
-    OF,
     OPPOSED,
-    PARTS,
     RATES,
     SETS,
     SHARES,
     SPANS,
     TIMES,
     TOKEN_RATES,
-    TRAINED,
 )
+from gputel.analysis.logs.infer.losses import LASTS, normal_name, with_loss, without_foreign_mean
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.infer.slots import SAMPLES, Slot, find_slots, integers, is_text
@@ -54,7 +49,6 @@ _GLUED = re.compile(  # `learningRate`, `validloss`
     r"|(?i:(?:(?<=^train)|(?<=^val)|(?<=^valid)|(?<=^test)|(?<=^eval)|(?<=^dev))(?=(?:loss|acc|accuracy|ppl|err|error)$))"
 )
 _EVALUATED = re.compile(r"(?i)(?:val|valid|validation|eval|test|dev|cv)_loss")  # says the set itself
-_LASTS = re.compile(r"(?i)(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)")
 _PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
     r"(?i)(?:^|[\W_])(?:data|load\w*|batching|forward|fwd|backward|bwd|optim\w*|update|sampl\w*|collect\w*|learn\w*|inference)"
     r"[ _-]*(?:time|took|duration|secs?|seconds)(?:$|[\W_])"
@@ -66,7 +60,8 @@ def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     """Names every value of the shape, in order."""
     printed = slots.find(find_slots(shape), shape)
     named = [_name(slot, shape, words) for slot in _spelled_out(printed)]
-    named = _distinct(_one_time(places.find(_held_out(_loss(_global(named, shape), shape)), shape)))
+    named = _held_out(without_foreign_mean(with_loss(_global(named, shape), shape), shape))
+    named = _distinct(_one_time(places.find(named, shape)))
     is_short = any((slot.key or "")[:2].lower() in _SHORT_SETS for slot in printed)
     return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)] if is_short else named
 
@@ -131,7 +126,7 @@ def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> 
         word = "step" if key == "#" else key
         what = replace(slot, key=word, column=None if word else "aside")
         named.append(_name(what, shape, words))
-    return _distinct(_only_measure(_loss(_counted(named, shape), shape)))
+    return _distinct(_only_measure(with_loss(_counted(named, shape), shape)))
 
 
 def _counted(cells: list[Named], shape: LineShape) -> list[Named]:
@@ -150,14 +145,14 @@ def _only_measure(cells: list[Named]) -> list[Named]:
     if not cells or not is_place(cells[0]) or {"loss", "loss_avg"} & {cell.column for cell in cells}:
         return cells
     measures = [cell for cell in cells[1:] if cell.column and not is_place(cell)]
-    trained = [cell for cell in measures if f"trained_{_normal(cell)}" in LOSSES]
+    trained = [cell for cell in measures if f"trained_{normal_name(cell)}" in LOSSES]
     if len(trained) != 1 or len(measures) != len(cells) - 1 or not all(map(_is_measure, measures)):
         return cells
     return [replace(cell, column="loss") if cell is trained[0] else cell for cell in cells]
 
 
 def _is_measure(cell: Named) -> bool:
-    return MEASURE.search(cell.source) is not None or f"trained_{_normal(cell)}" in LOSSES
+    return MEASURE.search(cell.source) is not None or f"trained_{normal_name(cell)}" in LOSSES
 
 
 def vocabulary() -> Vocabulary:
@@ -217,7 +212,7 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
         if what and (what.column != legal(end) or what.column in _KNOWN):
             return _sane(Named(slot, what.column, unit or _assumed_unit(what), key), column)
     last_word = key.lower().split()[-1]
-    if last_word in LEFT and (slot.kind == "clock" or _LASTS.fullmatch(slot.unit or "")):
+    if last_word in LEFT and (slot.kind == "clock" or LASTS.fullmatch(slot.unit or "")):
         return Named(slot, "eta_min", unit, key)
     if (slot.unit or "").lower() in TOKEN_RATES and last_word in RATES:
         return Named(slot, "tok_per_sec", slot.scale or None, key)
@@ -305,91 +300,6 @@ def _rises(column: Sequence[bytes]) -> bool:
         return False
     rising = sum(b >= a for a, b in pairwise(values))
     return len(values) > 3 and rising >= 0.9 * (len(values) - 1) and values[-1] > 3 * max(values[0], 1e-9)
-
-
-def _loss(cells: list[Named], shape: LineShape) -> list[Named]:
-    """Names the measure that is trained on `loss`, where no value is called so: nll, cross entropy, cost.
-
-    An objective with negative values is a likelihood that rises, and no loss.
-    """
-    if {"loss", "loss_avg"} & {cell.column for cell in cells}:
-        return cells
-    normal = [_normal(cell) for cell in cells]
-    plain = _with_rate(cells, [_plain(word, alone=len(cells) == 1) for word in normal])
-    trained = next((word for word in LOSSES if word in plain), None)
-    parts = {word.removesuffix("_loss") for word in plain if PARTS.search(word) and not is_evaluation(word)}
-    if trained is None or (len(parts) > 1 and PARTS.search(trained)):
-        return cells
-    if trained in ("total", "tot") and not parts and not _is_in_epoch(cells):
-        return cells
-    means = [is_mean for word, is_mean in zip(plain, map(_is_mean, normal), strict=True) if word == trained]
-    renamed = [
-        _as_loss(cell, word, trained, not all(means) and _is_mean(whole))
-        for cell, word, whole in zip(cells, plain, normal, strict=True)
-    ]
-    values = [shape.column(cell.at) for cell, word in zip(cells, plain, strict=True) if word == trained]
-    if trained in OBJECTIVES and all(value.startswith(b"-") for column in values for value in column):
-        renamed = [column and re.sub(r"(?<![a-z])loss(?![a-z])", "objective", column) for column in renamed]
-    return _once_named(cells, renamed)
-
-
-def _is_in_epoch(cells: Sequence[Named]) -> bool:
-    """Whether a line has an epoch, its index and one measure: `[epoch: 4/200, iter: 75/448] total: 1.4`."""
-    columns = {cell.column for cell in cells}
-    measures = [cell for cell in cells if cell.column and not is_place(cell)]
-    return "epoch" in columns and not columns.isdisjoint(PLACES.keys() - {"epoch"}) and len(measures) == 1
-
-
-def _normal(cell: Named) -> str:
-    """The name by which a measure may be the loss; empty for a percentage, for a time and for a place."""
-    if cell.slot.unit == "%" or _LASTS.fullmatch(cell.slot.unit or "") or is_place(cell) or not cell.column:
-        return ""
-    return _underscored(cell.source)
-
-
-def _underscored(source: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", source.lower()).strip("_")
-
-
-def _plain(word: str, *, alone: bool) -> str:
-    """Drops words such as `mean` and `batch`, unless it is the only value: that may be a mean of anything."""
-    bare = word if alone else CURRENT.sub("", AVERAGED.sub("", OF.sub("", word)).strip("_"))
-    return TRAINED.sub("trained_", bare)
-
-
-def _with_rate(cells: list[Named], plain: list[str]) -> list[str]:
-    """Calls the only measure beside a learning rate the loss."""
-    measures = [word for word in plain if f"trained_{word}" in LOSSES]
-    if len(measures) != 1 or not any(cell.column == "lr" for cell in cells):
-        return plain
-    return [f"trained_{word}" if word in measures else word for word in plain]
-
-
-def is_average(source: str) -> bool:
-    """Whether a printed name says that it is a mean over steps: `Avg Loss`, `avg loss so far`."""
-    return _is_mean(_underscored(source))
-
-
-def _is_mean(word: str) -> bool:
-    """Whether a name says a mean over steps; `current batch average` is of one batch."""
-    return AVERAGED.search(word) is not None and not CURRENT.match(word).group()  # type: ignore[union-attr]
-
-
-def _as_loss(cell: Named, word: str, trained: str, is_mean: bool) -> str | None:
-    """The column of the measure, of its average and of its evaluation."""
-    if word == trained:
-        return "loss_avg" if cell.source.endswith("()") or is_mean else "loss"
-    kind, _, measure = word.rpartition("_")
-    evaluated = kind.split("_")[0] in SETS - {"train", "training"}
-    return "val_loss" if evaluated and measure == trained.split("_")[-1] else cell.column
-
-
-def _once_named(cells: list[Named], columns: list[str | None]) -> list[Named]:
-    named: list[Named] = []
-    for cell, column in zip(cells, columns, strict=True):
-        changed = column != cell.column and column not in [other.column for other in named]
-        named.append(replace(cell, column=column, unit=cell.slot.unit) if changed else cell)
-    return named
 
 
 def _distinct(cells: list[Named]) -> list[Named]:

@@ -155,3 +155,10 @@ def test_last_line_that_was_cut_behind_the_point_of_a_number_is_no_record(read: 
     log = read(whole + "step 8 | loss: 3.")
     assert log.records["step"].to_list() == [*range(8)]
     assert [reject.reason for reject in log.rejects] == ["the log ends in the middle of a number"]
+
+
+def test_format_that_only_rejects_lines_keeps_no_other_from_them(read: Callable[[str], Log]) -> None:
+    """Torchvision's lines begin alike, and have no brackets around the loss."""
+    line = "2020-04-27 20:21:{0},180:INFO:[TRAIN] Epoch: [1] [{0}00/60000] Loss: [2.{0}]\n"
+    log = read("".join(line.format(i) for i in range(10, 40)))
+    assert (log.records.height, log.records["loss"][0], log.rejects) == (30, 2.1, [])

@@ -118,3 +118,11 @@ def test_letter_that_begins_the_next_name_is_no_unit() -> None:
 def test_tot_beside_its_parts_is_the_loss() -> None:
     assert columns("it 10 Tot: 3.1 Rec: 2.1 KL: 1.0")[1:] == ["loss", "Rec", "KL"]
     assert "loss" not in columns("it 10 Tot: 3.1 Seen: 2.1")
+
+
+def test_mean_that_is_never_near_the_loss_is_of_something_else() -> None:
+    lines = [f"Step: {i}, All Loss: {{}}, Smooth Loss: {{}}, Unpen Loss: {7 + i}.5" for i in range(4)]
+    apart = [line.format(60.5 + i, 5.25 + i) for i, line in enumerate(lines)]
+    near = [line.format(6.5 - i, 6.25 - i / 2) for i, line in enumerate(lines)]
+    assert columns(*apart) == ["step", "loss", "Smooth_Loss", "Unpen_Loss"]
+    assert columns(*near) == ["step", "loss", "loss_avg", "Unpen_Loss"]

@@ -1,0 +1,138 @@
+"""Which measure of a line is the loss, which its average, and which are parts of it or of something else."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gputel.analysis.logs.infer.dialects import (
+    AVERAGED,
+    CURRENT,
+    LOSSES,
+    OBJECTIVES,
+    OF,
+    PARTS,
+    SETS,
+    TRAINED,
+)
+from gputel.analysis.logs.infer.places import PLACES, Named, is_place
+from gputel.analysis.logs.infer.shapes import LineShape
+from gputel.analysis.logs.names import is_evaluation, legal
+
+LASTS = re.compile(r"(?i)(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)")
+_FEW = 3  # losses, from which on they have a range
+
+
+def with_loss(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Names the measure that is trained on `loss`, where no value is called so: nll, cross entropy, cost.
+
+    An objective with negative values is a likelihood that rises, and no loss.
+    """
+    if {"loss", "loss_avg"} & {cell.column for cell in cells}:
+        return cells
+    normal = [normal_name(cell) for cell in cells]
+    plain = _with_rate(cells, [_plain(word, alone=len(cells) == 1) for word in normal])
+    trained = next((word for word in LOSSES if word in plain), None)
+    parts = {word.removesuffix("_loss") for word in plain if PARTS.search(word) and not is_evaluation(word)}
+    if trained is None or (len(parts) > 1 and PARTS.search(trained)):
+        return cells
+    if trained in ("total", "tot") and not parts and not _is_in_epoch(cells):
+        return cells
+    means = [is_mean for word, is_mean in zip(plain, map(_is_mean, normal), strict=True) if word == trained]
+    renamed = [
+        _as_loss(cell, word, trained, not all(means) and _is_mean(whole))
+        for cell, word, whole in zip(cells, plain, normal, strict=True)
+    ]
+    values = [shape.column(cell.at) for cell, word in zip(cells, plain, strict=True) if word == trained]
+    if trained in OBJECTIVES and all(value.startswith(b"-") for column in values for value in column):
+        renamed = [column and re.sub(r"(?<![a-z])loss(?![a-z])", "objective", column) for column in renamed]
+    return _once_named(cells, renamed)
+
+
+def without_foreign_mean(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Leaves its own name to a mean that is never within the range of the loss: it is of something else.
+
+    `Smooth Loss: 5.4` beside `All Loss: 182.6` is a penalty for roughness.
+    """
+    losses = [value for cell in cells if cell.column == "loss" for value in _numbers(shape.column(cell.at))]
+    if len(losses) < _FEW or not all(map(math.isfinite, losses)):
+        return cells
+    return [
+        replace(cell, column=legal(cell.source))
+        if cell.column == "loss_avg" and not cell.source.endswith("()") and _is_outside(cell, shape, losses)
+        else cell
+        for cell in cells
+    ]
+
+
+def _is_outside(cell: Named, shape: LineShape, range_of: Sequence[float]) -> bool:
+    means, low, high = _numbers(shape.column(cell.at)), min(range_of), max(range_of)
+    return bool(means) and not any(low <= value <= high for value in means)
+
+
+def _numbers(column: Sequence[bytes]) -> list[float]:
+    try:
+        return [float(value.replace(b",", b"")) for value in column]
+    except ValueError:  # words: `n/a`
+        return []
+
+
+def _is_in_epoch(cells: Sequence[Named]) -> bool:
+    """Whether a line has an epoch, its index and one measure: `[epoch: 4/200, iter: 75/448] total: 1.4`."""
+    columns = {cell.column for cell in cells}
+    measures = [cell for cell in cells if cell.column and not is_place(cell)]
+    return "epoch" in columns and not columns.isdisjoint(PLACES.keys() - {"epoch"}) and len(measures) == 1
+
+
+def normal_name(cell: Named) -> str:
+    """The name by which a measure may be the loss; empty for a percentage, for a time and for a place."""
+    if cell.slot.unit == "%" or LASTS.fullmatch(cell.slot.unit or "") or is_place(cell) or not cell.column:
+        return ""
+    return _underscored(cell.source)
+
+
+def _underscored(source: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", source.lower()).strip("_")
+
+
+def _plain(word: str, *, alone: bool) -> str:
+    """Drops words such as `mean` and `batch`, unless it is the only value: that may be a mean of anything."""
+    bare = word if alone else CURRENT.sub("", AVERAGED.sub("", OF.sub("", word)).strip("_"))
+    return TRAINED.sub("trained_", bare)
+
+
+def _with_rate(cells: list[Named], plain: list[str]) -> list[str]:
+    """Calls the only measure beside a learning rate the loss."""
+    measures = [word for word in plain if f"trained_{word}" in LOSSES]
+    if len(measures) != 1 or not any(cell.column == "lr" for cell in cells):
+        return plain
+    return [f"trained_{word}" if word in measures else word for word in plain]
+
+
+def is_average(source: str) -> bool:
+    """Whether a printed name says that it is a mean over steps: `Avg Loss`, `avg loss so far`."""
+    return _is_mean(_underscored(source))
+
+
+def _is_mean(word: str) -> bool:
+    """Whether a name says a mean over steps; `current batch average` is of one batch."""
+    return AVERAGED.search(word) is not None and not CURRENT.match(word).group()  # type: ignore[union-attr]
+
+
+def _as_loss(cell: Named, word: str, trained: str, is_mean: bool) -> str | None:
+    """The column of the measure, of its average and of its evaluation."""
+    if word == trained:
+        return "loss_avg" if cell.source.endswith("()") or is_mean else "loss"
+    kind, _, measure = word.rpartition("_")
+    evaluated = kind.split("_")[0] in SETS - {"train", "training"}
+    return "val_loss" if evaluated and measure == trained.split("_")[-1] else cell.column
+
+
+def _once_named(cells: list[Named], columns: list[str | None]) -> list[Named]:
+    named: list[Named] = []
+    for cell, column in zip(cells, columns, strict=True):
+        changed = column != cell.column and column not in [other.column for other in named]
+        named.append(replace(cell, column=column, unit=cell.slot.unit) if changed else cell)
+    return named
