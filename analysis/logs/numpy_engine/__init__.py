@@ -63,7 +63,7 @@ def _parts(data: bytes, patterns: tuple[Pattern, ...], starts: Ints) -> tuple[li
     for place in np.flatnonzero(np.bincount(layouts[layouts >= 0])):
         rows = np.flatnonzero(layouts == place)
         hits.append(shapes.layouts[place].read(rows, data, starts[rows], columns[numbers[rows]]))
-    rejects = _look(data, starts, np.flatnonzero(layouts <= ONE_BY_ONE), patterns, hits)
+    rejects = _look(data, starts, np.flatnonzero(layouts <= ONE_BY_ONE), shapes, hits)
     if shapes.is_full:
         shapes.forget()
     return hits, rejects
@@ -101,15 +101,13 @@ def _check(shapes: Shapes, numbers: Ints, starts: Ints, data: bytes) -> None:
         _learn(shapes, numbers, starts, data)
 
 
-def _look(
-    data: bytes, starts: Ints, rows: Ints, patterns: tuple[Pattern, ...], parts: list[Hits]
-) -> list[Reject]:
+def _look(data: bytes, starts: Ints, rows: Ints, shapes: Shapes, parts: list[Hits]) -> list[Reject]:
     """Reads these lines with the regex engine, adds their hits to `parts`, and returns the rejects."""
     rejects = []
     by_fields: dict[tuple[Pattern, tuple[Field, ...]], list[regex_engine.Row]] = {}
     for row, start in zip(rows.tolist(), starts[rows].tolist(), strict=True):
         line = _line(data, start)
-        match = regex_engine.match(line, patterns)
+        match = shapes.match(line)
         if isinstance(match, regex_engine.Match):
             cells = regex_engine.cells(line, start, match)
             by_fields.setdefault((match.pattern, tuple(cells)), []).append(

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,10 @@ BLANK = 9  # the byte that stands for every digit
 
 @dataclass(frozen=True)
 class DigitWindow:
-    """Eight bytes that end at `end`; masks for the digits after the separator and for those before it."""
+    """Eight bytes; masks for the digits after the separator and for those before it.
+
+    They end at `end`, counted from where the text of the number begins.
+    """
 
     end: int
     after: int
@@ -99,13 +103,31 @@ class Number:
     def reach(self) -> int:
         return min(piece.end for piece in self.pieces)
 
+    @cached_property
+    def entries(self) -> tuple[int, ...]:
+        """Its rows of a layout's table, in the order in which `_numbers` takes them."""
+        none = [_NO_PIECE] * (MOST_PIECES - len(self.pieces))
+        pieces = [*self.pieces, *none, self.exponent or _NO_PIECE]
+        windows = [
+            entry
+            for piece in pieces
+            for entry in (piece.end, _signed(piece.after), _signed(piece.before), piece.weight)
+        ]
+        return (*windows, self.power, self.sign, self.exponent_sign, self.digits)
 
-def plan(text: bytes, start: int, what: Field) -> Number | None:
+
+def plan(text: bytes, what: Field) -> Number | None:
     """How to read the field from every line like this one; None where each line must be read by itself."""
+    return _plan(text.translate(_ZEROS), what)
+
+
+@lru_cache(maxsize=4096)
+def _plan(text: bytes, what: Field) -> Number | None:
+    """As `plan`; texts that differ in digits only have one plan, whose digits are zeros."""
     if blank(text) in _blanked(what.nulls):
         return None
     if what.kind == "clock" and b":" in text:
-        return _clock(text, start)
+        return _clock(text)
     decimal = _DECIMAL.fullmatch(text)
     if not decimal or what.kind == "text" or (what.kind == "clock" and b"," in text):
         return None
@@ -114,7 +136,7 @@ def plan(text: bytes, start: int, what: Field) -> Number | None:
     power = what.shift - len(mantissa.partition(b".")[2].replace(b",", b""))
     if not 0 < digits <= MOST_DIGITS or abs(power) > HIGHEST_POWER:
         return None
-    pieces = _pieces(mantissa, start + decimal.start(2))
+    pieces = _pieces(mantissa, decimal.start(2))
     if len(pieces) > MOST_PIECES:
         return None
     return Number(
@@ -122,7 +144,7 @@ def plan(text: bytes, start: int, what: Field) -> Number | None:
         -1 if sign == b"-" else 1,
         power,
         digits,
-        _pieces(exponent, start + decimal.start(4))[0] if exponent else None,
+        _pieces(exponent, decimal.start(4))[0] if exponent else None,
         -1 if exponent_sign == b"-" else 1,
     )
 
@@ -144,16 +166,17 @@ def blank_in_place(text: npt.NDArray[np.uint8], lowest: npt.NDArray[np.uint8]) -
 
 
 _BLANK = bytes(max(byte - ord("0") & 0xFF, BLANK) for byte in range(256))
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 
 
-def _clock(text: bytes, start: int) -> Number | None:
+def _clock(text: bytes) -> Number | None:
     clock = values.CLOCK.fullmatch(text)
     if not clock or b"." in text:
         return None
     pieces: tuple[DigitWindow, ...] = ()
     for group, weight in enumerate((86_400, 3_600, 60, 1), start=1):
         if clock[group] is not None:
-            pieces += _pieces(clock[group], start + clock.start(group), weight)
+            pieces += _pieces(clock[group], clock.start(group), weight)
     if len(pieces) > MOST_PIECES or len(text) > CERTAIN_DIGITS:
         return None
     return Number(pieces, 1, 0, CERTAIN_DIGITS)
@@ -220,7 +243,7 @@ class FieldLayout:
         """Adds a shape and returns its column in the table."""
         if self.shapes == self._table.shape[1]:
             self._table = np.concatenate([self._table, np.zeros_like(self._table)], axis=1)
-        self._table[:, self.shapes] = [begin, *(entry for cell in cells for entry in _entries(cell))]
+        self._table[:, self.shapes] = [begin, *chain.from_iterable(map(_entries, cells))]
         self.shapes += 1
         return self.shapes - 1
 
@@ -246,18 +269,14 @@ _WIDTH = 2 + 4 * (MOST_PIECES + 1) + 4
 
 
 def _entries(cell: Cell) -> list[int]:
-    """The rows of the table for a cell, in the order in which `FieldLayout.read` and `_numbers` take them."""
+    """The rows of the table for a cell, in the order in which `FieldLayout.read` takes them."""
     _, start, end, number = cell
     if not number:
         return [start, end]
-    none = [_NO_PIECE] * (MOST_PIECES - len(number.pieces))
-    pieces = [*number.pieces, *none, number.exponent or _NO_PIECE]
-    masks = [
-        entry
-        for piece in pieces
-        for entry in (piece.end, _signed(piece.after), _signed(piece.before), piece.weight)
-    ]
-    return [start, end, *masks, number.power, number.sign, number.exponent_sign, number.digits]
+    entries = [start, end, *number.entries]
+    for at in range(2, 2 + 4 * (MOST_PIECES + 1), 4):
+        entries[at] += start if entries[at + 3] else 0  # without a weight there is no piece
+    return entries
 
 
 def _signed(mask: int) -> int:

@@ -38,6 +38,7 @@ WORTH_LEARNING = 2  # lines of a shape from which on it is worth learning
 MOST_SHAPES = 8192  # that are remembered
 MOST_BYTES = 16 << 20  # of their texts
 MOST_CHECKS = 6
+MOST_FAMILIES = 4096  # of lines whose near patterns are remembered
 LONGEST = 4000  # bytes of a line that is blanked together with others
 FEW = 16  # lines of one length for which that pays
 AT_ONCE = 1 << 18  # bytes of such lines: what the processor's cache holds
@@ -45,6 +46,8 @@ ROOM = 64  # bytes that are compared to eight bytes of answers; a line takes up 
 WORTH_COMPARING = 3  # one line in this many must equal the middle one for another round of comparing
 _NAMED_DIGITS = re.compile(rb"(?<=[A-Za-z_])\d+")
 _DIGIT = re.compile(rb"\d")
+_ONE_DIGIT = bytes([BLANK])
+_DIGITS = re.compile(_ONE_DIGIT + b"+")
 
 Check = tuple[int, int, int]  # the eight bytes that end here must be, under this mask, this word
 
@@ -65,9 +68,8 @@ class Shapes:
 
     def __init__(self, patterns: tuple[Pattern, ...]) -> None:
         self._patterns = patterns
-        self._needles: dict[bytes, list[int]] = {}  # the numbers of the patterns that look for each
-        for number, pattern in enumerate(patterns):
-            self._needles.setdefault(numbers.blank(pattern.needle), []).append(number)
+        self._needles = [(numbers.blank(pattern.needle), at) for at, pattern in enumerate(patterns)]
+        self._needles_with_digits = [each for each in self._needles if _ONE_DIGIT in each[0]]
         self._spy = DigitSpy()
         self._spied = [self._spy.wrap(pattern) for pattern in patterns]
         self._originals = dict(zip(self._spied, patterns, strict=True))
@@ -88,6 +90,7 @@ class Shapes:
         self._shapes: list[DigitShape] = []
         self._numbers: dict[bytes, int] = {}  # by blanked line
         self._bytes = 0
+        self._families: dict[bytes, list[int]] = {}  # patterns that are near, by line with one digit a number
         self.layouts: list[FieldLayout] = []
         self._places: dict[tuple[Pattern, tuple[tuple[Field, bool], ...]], int] = {}
 
@@ -119,10 +122,7 @@ class Shapes:
         """Finds out how to read a shape from one of its lines; a line that does not allow it leaves ONE_BY_ONE."""
         shape = self._shapes[number]
         shape.layout = ONE_BY_ONE
-        blanked = numbers.blank(line)
-        near = sorted(
-            number for needle, some in self._needles.items() if needle in blanked for number in some
-        )
+        near = self.near(line)
         sight = worst(_sight(self._patterns[number]) for number in near)
         if sight == "sees":
             return
@@ -135,7 +135,27 @@ class Shapes:
         cells = _cells(match, line) if match else ()
         if match:
             shape.layout, shape.column = self._place(match, cells)
-        shape.reach = min([end for end, *_ in checks] + [n.reach for *_, n in cells if n], default=8)
+        ends = [end for end, *_ in checks] + [start + number.reach for _, start, _, number in cells if number]
+        shape.reach = min(ends, default=8)
+
+    def near(self, line: bytes) -> list[int]:
+        """The numbers of the patterns whose needle the line may hold.
+
+        Most needles hold no digit: lines that differ in the lengths of their numbers have the same of those.
+        """
+        blanked = numbers.blank(line)
+        family = _DIGITS.sub(_ONE_DIGIT, blanked)
+        plain = self._families.get(family)
+        if plain is None:
+            plain = [at for needle, at in self._needles if _ONE_DIGIT not in needle and needle in family]
+            if len(self._families) < MOST_FAMILIES:
+                self._families[family] = plain
+        others = [at for needle, at in self._needles_with_digits if needle in blanked]
+        return sorted([*plain, *others]) if others else plain
+
+    def match(self, line: bytes) -> regex_engine.Match | tuple[str, str] | None:
+        """What the plain engine makes of a line."""
+        return regex_engine.match(line, tuple(self._patterns[at] for at in self.near(line)))
 
     def failing(self, shapes: Ints, data: bytes, starts: Ints) -> npt.NDArray[np.bool_]:
         """Which of the lines do not pass the checks of their shape; each of the shapes has some."""
@@ -244,8 +264,7 @@ def _different(lines: Words, line: Words) -> Ints:
 
 def _cells(match: regex_engine.Match, line: bytes) -> tuple[Cell, ...]:
     return tuple(
-        (what, start, end, numbers.plan(line[start:end], start, what))
-        for what, (start, end) in match.cells.items()
+        (what, start, end, numbers.plan(line[start:end], what)) for what, (start, end) in match.cells.items()
     )
 
 
@@ -269,8 +288,13 @@ class DigitSpy:
             self.names = True
             self.others |= _DIGIT.search(_NAMED_DIGITS.sub(b"", key)) is not None
         if what:
-            words = (null for null in what.nulls if not values.NUMBER.fullmatch(null))
-            self.others |= any(_DIGIT.search(word) for word in words)
+            self.others |= _hold_digits(what.nulls)
+
+
+@lru_cache(maxsize=64)
+def _hold_digits(nulls: frozenset[bytes]) -> bool:
+    """Whether a digit stands in one of these texts that is not a number."""
+    return any(_DIGIT.search(null) for null in nulls if not values.NUMBER.fullmatch(null))
 
 
 @dataclass(frozen=True)
