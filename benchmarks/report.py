@@ -27,11 +27,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import long_recordings
 
-from gputel.analysis import report
 from gputel.analysis.document import Curves, Document, Heat, Panel
 from gputel.analysis.documents.report import report_document
 from gputel.analysis.render import downsample
-from gputel.analysis.report import make_report
+from gputel.analysis.report import run_report
+from gputel.analysis.report.run_report import make_report
 from gputel.analysis.runs import read_run
 from gputel.telemetry.clock import SECOND
 from tests import browser
@@ -216,7 +216,7 @@ def peak_of(page: Document) -> float:
     )
 
 
-def of_all_ticks(told: report.Report) -> tuple[float, float]:
+def of_all_ticks(told: run_report.Report) -> tuple[float, float]:
     """Straight from the files: the highest tick of any GPU, and each tick held until the next, summed."""
     from gputel.telemetry.store import frames
 

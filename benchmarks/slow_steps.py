@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from gputel.analysis.report import make_report
+from gputel.analysis.report.run_report import make_report
 from gputel.analysis.runs import read_run
 
 TRAINING = Path(__file__).parent / "plants" / "slow_training.py"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gputel.analysis.logs.log import Log
     from gputel.analysis.render.notebook import Figures
-    from gputel.analysis.report import Report
+    from gputel.analysis.report.run_report import Report
     from gputel.analysis.runs.facts import Facts
     from gputel.analysis.runs.recording import Recording
 
@@ -166,7 +166,7 @@ class Run:
 
     def report(self, *, keep_idle: bool = False) -> Report:
         """What `gputel report` prints. `keep_idle`: with what was recorded before and after the work."""
-        from gputel.analysis.report import make_report
+        from gputel.analysis.report.run_report import make_report
 
         return make_report(self.data, keep_idle=keep_idle)
 

@@ -204,7 +204,9 @@ def _of_recording(subject: RunData, recording: Recording) -> dict[str, Any]:
 
 def _verdict(subject: RunData) -> str | None:
     """What limited a recorded run, as its report says; simulated GPUs say nothing."""
-    from gputel.analysis.report import UNKNOWN, bottleneck, make_report
+    from gputel.analysis.report import bottleneck
+    from gputel.analysis.report.run_report import make_report
+    from gputel.analysis.report.verdicts import UNKNOWN
 
     if subject.recording is None or subject.recording.simulated:
         return None

@@ -15,7 +15,7 @@ from gputel.analysis.report.verdicts import MFU_QUESTION, UNKNOWN
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.outcome import LogEvent
-    from gputel.analysis.report import Report
+    from gputel.analysis.report.run_report import Report
 
 
 def headline(report: Report, price: float | None) -> FactList:

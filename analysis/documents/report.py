@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from gputel.analysis import report as reports
 from gputel.analysis import text
 from gputel.analysis.align.join import sampled_s
 from gputel.analysis.align.uncertainty import whole_energy_error
@@ -36,6 +35,7 @@ from gputel.analysis.documents.report_tables import (
     TRAINING,
     measured_table,
 )
+from gputel.analysis.report import run_report
 from gputel.analysis.report.checkup import gpu_names
 from gputel.analysis.report.doubts import from_to
 from gputel.analysis.report.step_shares import printed_steps
@@ -44,7 +44,7 @@ from gputel.analysis.runs.facts import distinct_gpus
 from gputel.telemetry import run_folder
 
 if TYPE_CHECKING:
-    from gputel.analysis.report import Report
+    from gputel.analysis.report.run_report import Report
     from gputel.analysis.runs.facts import Fact, Facts
 
 QUESTIONS = {MFU_QUESTION: "MFU"}  # questions as people write them
@@ -104,7 +104,7 @@ def _facts(report: Report) -> FactList:
     first = descriptions[0] if descriptions else {}
     known = {name: fact.value for name, fact in report.subject.facts.known().items()}
     recorded_gpus = distinct_gpus(descriptions)
-    events = reports.events(report)
+    events = run_report.events(report)
     return FactList(
         {
             "command": report.subject.command,
@@ -242,9 +242,9 @@ def _gpus(report: Report) -> Table:
 
 def _sensors(report: Report) -> tuple[FactList, Table]:
     """Facts about the first GPU's sensors, since one machine's are alike, and a folded table of every GPU's."""
-    refresh = reports.refresh(report)
+    refresh = run_report.refresh(report)
     sampling = report.account and report.account.sampling
-    steps = "measured from whole seconds" if reports.read_as(report) == "whole seconds" else None
+    steps = "measured from whole seconds" if run_report.read_as(report) == "whole seconds" else None
     polled = f"{sampling.polled_hz:.1f} Hz" if sampling and sampling.polled_hz else None
     pairs = {"polled": polled, **sensor_refresh(next(iter(refresh.values()), {}))}
     names = list(dict.fromkeys(name for rates in refresh.values() for name in rates))

@@ -217,7 +217,7 @@ def _write_page(run: Path, order: ReportOrder) -> None:
     """Writes the page of `gputel report` into the run's own folder."""
     from gputel.analysis.documents.report import report_document
     from gputel.analysis.render.style import PictureLook
-    from gputel.analysis.report import make_report
+    from gputel.analysis.report.run_report import make_report
     from gputel.analysis.runs import read_run
     from gputel.cli import options, report
 

@@ -12,7 +12,7 @@ from gputel.cli import options, progress_line
 from gputel.cli.help import Command, Groups
 
 if TYPE_CHECKING:
-    from gputel.analysis.report import Report
+    from gputel.analysis.report.run_report import Report
     from gputel.analysis.runs import RunData
 
 NAME = "gputel-report"
@@ -58,7 +58,7 @@ def command(
     were not recorded together.
     """
     from gputel.analysis.documents.report import report_document
-    from gputel.analysis.report import answer, make_report
+    from gputel.analysis.report.run_report import answer, make_report
     from gputel.cli import show
 
     kinds = options.checked(asked, out, NAME, {}, force=force)

@@ -78,7 +78,7 @@ def _page(word: str) -> tuple[str, bytes]:
     """The name and the content of a page: one of ours that is there, else the report of a run."""
     from gputel.analysis.documents.report import report_document
     from gputel.analysis.render import html
-    from gputel.analysis.report import make_report
+    from gputel.analysis.report.run_report import make_report
     from gputel.cli import sources
     from gputel.telemetry.file_names import file_name
 

@@ -11,12 +11,12 @@ from typing import Any
 import polars as pl
 
 import gputel
-from gputel.analysis import report
 from gputel.analysis.compare import compare
 from gputel.analysis.compare.answer import comparison_json
 from gputel.analysis.document import Document, FactList, Section, Table, as_json, caution, rows
 from gputel.analysis.logs import summary
-from gputel.analysis.report import make_report
+from gputel.analysis.report import run_report
+from gputel.analysis.report.run_report import make_report
 from gputel.analysis.runs import read_run
 
 ROOT = Path(gputel.__file__).parent.parent
@@ -49,7 +49,7 @@ def test_depth_of_a_log_is_written_alike_by_parse_compare_and_report() -> None:
     first, second = (read_run(path) for path in (LOG / "d16-base.log.gz", LOG / "d24-base.log.gz"))
     answers: list[Any] = [
         summary.run(first.log)["config"],
-        {"depth": report.answer(make_report(first))["facts"]["depth"]["value"]},
+        {"depth": run_report.answer(make_report(first))["facts"]["depth"]["value"]},
         comparison_json(compare([first, second]))["summary"][first.name],
     ]
     assert {json.dumps(answer["depth"]) for answer in answers} == {str(int(first.log.config["depth"]))}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from gputel.analysis import report as reports
 from gputel.analysis.align import timestamps
 from gputel.analysis.align.windows import longest_silence_ns
 from gputel.analysis.document import Conversion, Heat, Level, Marker, Panel, PlotAxis, Section
@@ -19,10 +18,11 @@ from gputel.analysis.documents.panels import gpus, machine, metrics, samples, sp
 from gputel.analysis.documents.panels.run_axes import conversions, step_axes
 from gputel.analysis.documents.panels.samples import drawn_samples
 from gputel.analysis.documents.panels.spectrogram import Aliases, LowPass, SpectrumWindows
+from gputel.analysis.report import run_report
 from gputel.telemetry.clock import SECOND
 
 if TYPE_CHECKING:
-    from gputel.analysis.report import Report
+    from gputel.analysis.report.run_report import Report
 
 MARGIN_S = 5.0
 SLOWEST_HZ = 0.95  # readings below it have no spectrum of evaluations
@@ -182,5 +182,5 @@ def _aliases(report: Report, hz: float, seconds: float) -> Aliases | None:
 def _power_refresh_hz(report: Report) -> float | None:
     """The power sensor's refresh rate, from the first GPU for which it is known."""
     return next(
-        (rates["power_w"] for rates in reports.refresh(report).values() if rates.get("power_w")), None
+        (rates["power_w"] for rates in run_report.refresh(report).values() if rates.get("power_w")), None
     )

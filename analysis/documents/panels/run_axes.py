@@ -20,7 +20,7 @@ from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
 
 if TYPE_CHECKING:
-    from gputel.analysis.report import Report
+    from gputel.analysis.report.run_report import Report
     from gputel.analysis.runs import RunData
 
 TOKENS, FLOPS = PlotAxis("tokens", "tokens"), PlotAxis("flops", "FLOPs")

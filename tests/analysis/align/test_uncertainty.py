@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.plan.timing import training_time
-from gputel.analysis.report import answer, make_report
+from gputel.analysis.report.run_report import answer, make_report
 from gputel.analysis.runs import read_run
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.documents.headline import headline
-from gputel.analysis.report import Report, make_report
+from gputel.analysis.report.run_report import Report, make_report
 from gputel.analysis.runs import read_run
 
 LINES = [

@@ -15,7 +15,7 @@ from gputel.analysis.document import Bars, Curves, Document, FactList, Heat, Tab
 from gputel.analysis.documents.panels import samples
 from gputel.analysis.documents.panels.samples import drawn_samples
 from gputel.analysis.documents.report import report_document
-from gputel.analysis.report import make_report
+from gputel.analysis.report.run_report import make_report
 from gputel.analysis.runs import RunData, read_run
 from gputel.telemetry import run_folder
 from gputel.telemetry.store import frames, parquet

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gputel.analysis.report import Case
 from gputel.analysis.report.bottleneck import STEPS_FLAG, bottleneck_verdict
+from gputel.analysis.report.verdicts import Case
 from gputel.analysis.runs import RunData
 from tests.analysis.report.tables import gpus, rows
 

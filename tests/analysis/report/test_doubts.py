@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis import runs
-from gputel.analysis.report import answer, make_report
+from gputel.analysis.report.run_report import answer, make_report
 from gputel.analysis.runs import paths, read_run
 from gputel.analysis.runs.log_doubts import log_doubts
 from tests.analysis.report.conftest import Make

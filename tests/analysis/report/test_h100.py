@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from gputel.analysis.report import Report, make_report
+from gputel.analysis.report.run_report import Report, make_report
 from gputel.analysis.runs import read_run
 from tests.sources import ROOT
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import polars as pl
 import pytest
 
-from gputel.analysis.report import Case, Verdict
 from gputel.analysis.report.overfitting import overfitting_verdict
+from gputel.analysis.report.verdicts import Case, Verdict
 from gputel.analysis.runs import RunData
 
 Make = Callable[..., RunData]

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gputel.analysis import report, runs
+from gputel.analysis import runs
+from gputel.analysis.report import run_report
 from gputel.analysis.runs import read_run
 
 
@@ -24,7 +25,7 @@ def test_error_of_training_time_holds_how_much_steps_scatter(tmp_path: Path) -> 
         lines.append((now, f"step {step} | loss: 3.0 | dt: {1000 * took:.2f}ms | tok/sec: 1000"))
     path = tmp_path / "run.log"
     path.write_text("".join(f"{moment:%Y-%m-%d %H:%M:%S.%f} {line}\n" for moment, line in lines))
-    answer = report.answer(report.make_report(read_run(path)))
+    answer = run_report.answer(run_report.make_report(read_run(path)))
     (train,) = (row for row in answer["time"] if row["kind"] == "train")
     assert abs(train["duration_s"] - 60.0) <= train["duration_error_s"]
     assert 0.02 < train["duration_error_s"] < 0.5
@@ -49,7 +50,7 @@ def measured(tmp_path: Path) -> dict[str, Any]:
     log, table = tmp_path / "run.log", tmp_path / "run.csv"
     log.write_text("".join(f"{moment:%Y-%m-%d %H:%M:%S} {line}\n" for moment, line in lines))
     table.write_text("\n".join(rows) + "\n")
-    return report.answer(report.make_report(runs.from_table_and_log(table, log)))
+    return run_report.answer(run_report.make_report(runs.from_table_and_log(table, log)))
 
 
 def test_rate_has_the_relative_error_of_the_training_time(measured: dict[str, Any]) -> None:
@@ -84,7 +85,7 @@ def test_power_until_a_gpu_was_lost_has_the_error_of_that_time(tmp_path: Path) -
     log, table = tmp_path / "run.log", tmp_path / "run.csv"
     log.write_text("".join(f"2026-05-04 {line}\n" for line in lines))
     table.write_text("\n".join(rows) + "\n")
-    result = report.answer(report.make_report(runs.from_table_and_log(table, log)))
+    result = run_report.answer(run_report.make_report(runs.from_table_and_log(table, log)))
     (phase,) = result["phases"]
     (train,) = (row for row in result["time"] if row["kind"] == "train")
     assert train["power_mean_w"] == pytest.approx(1000, abs=train["power_error_w"])

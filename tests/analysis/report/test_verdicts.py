@@ -7,8 +7,7 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from gputel.analysis.report import Case
-from gputel.analysis.report.verdicts import headroom_verdict, mfu_verdict, straggler_verdict
+from gputel.analysis.report.verdicts import Case, headroom_verdict, mfu_verdict, straggler_verdict
 from gputel.analysis.runs import RunData
 from tests.analysis.report.tables import gpus, rows
 

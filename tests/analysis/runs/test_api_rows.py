@@ -10,7 +10,7 @@ import pytest
 
 import gputel
 from gputel.analysis.align.spans import cut_spans
-from gputel.analysis.report import make_report
+from gputel.analysis.report.run_report import make_report
 from gputel.analysis.runs import read_run
 from gputel.telemetry import run_folder
 from tests.command import gputel as gputel_command

@@ -14,7 +14,7 @@ from gputel.analysis.catalogue import facts
 from gputel.analysis.document import FactList
 from gputel.analysis.documents.report import report_document
 from gputel.analysis.logs.log import Log
-from gputel.analysis.report import make_report
+from gputel.analysis.report.run_report import make_report
 from gputel.analysis.runs import read_run
 from gputel.analysis.stores import wandb
 from gputel.analysis.stores.assemble import make_log

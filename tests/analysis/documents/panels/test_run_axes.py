@@ -12,7 +12,7 @@ import pytest
 from gputel.analysis.document import Conversion, Curves
 from gputel.analysis.documents.panels.run_axes import StepAxes, epochs
 from gputel.analysis.documents.report import report_document
-from gputel.analysis.report import make_report
+from gputel.analysis.report.run_report import make_report
 from gputel.analysis.runs import read_run
 from gputel.telemetry import run_folder
 from gputel.telemetry.store.tiers import Tier, TierColumn

@@ -13,7 +13,7 @@ from gputel.analysis.document import Heat, Numbers, PlotAxis
 from gputel.analysis.documents.panels import spectrogram
 from gputel.analysis.documents.panels.spectrogram import LowPass, SpectrumWindows
 from gputel.analysis.documents.report import report_document
-from gputel.analysis.report import make_report
+from gputel.analysis.report.run_report import make_report
 
 HZ = 100.0
 TIME = PlotAxis("time", "time", "s")

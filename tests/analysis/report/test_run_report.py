@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gputel.analysis import report
 from gputel.analysis.logs.files import read_file
-from gputel.analysis.report import make_report
+from gputel.analysis.report import run_report
+from gputel.analysis.report.run_report import make_report
 from gputel.analysis.runs import RunData
 
 SAMPLES = Path(__file__).parents[3] / "sample_logs"
@@ -18,6 +18,6 @@ SAMPLES = Path(__file__).parents[3] / "sample_logs"
 def test_every_sample_log_has_verdicts_with_evidence_and_no_doubt(name: str) -> None:
     made = make_report(RunData(read_file(SAMPLES / name)))
     assert made.doubts == ()
-    answer = report.answer(made)
+    answer = run_report.answer(made)
     assert all(verdict["evidence"] for verdict in answer["verdicts"])
     assert len(answer["verdicts"]) in (2, 5)

@@ -3,19 +3,6 @@
 make_report   everything that the terminal, the page and the JSON of `gputel report` show
 answer        the JSON of a report
 judge_run     the verdicts: bottleneck, headroom, MFU, overfitting, stragglers
-
-phases        the training of each phase, and the errors of times, energies and rates
-step_shares   how much of a step waits for data, and its other parts, seen from inside
-verdicts      Verdict and its evidence; MFU, headroom, stragglers
-bottleneck    compute, memory bandwidth, input or communication, or what the machine around the GPUs names
-causes        slow steps and what the machine did in them -> why they were slow
-machine_seconds  what job and machine did in the slow seconds
-overfitting   validation against training loss; the best checkpoint
-doubts        figures that cannot both be right
-gpu_totals    per GPU of a recording: power, energy, memory, throttling
-machine       CPU, memory, disks and networks around the GPUs
-summary       what ends a recording, and what `gputel info` shows
-checkup       a trial recording of this machine's GPUs, for `gputel doctor`
 """
 
 from __future__ import annotations
@@ -65,8 +52,6 @@ if TYPE_CHECKING:
 
 NO_STEPS = "no steps: no optimizer of PyTorch took one in a Python that could be entered"
 CLOSELY_S = 1800  # of a table of readings: enough to find refresh rates
-
-__all__ = ["UNKNOWN", "Case", "Report", "Verdict", "answer", "judge_run", "make_report"]
 JUDGES: Mapping[str, Callable[[Case], Verdict]] = {
     bottleneck.QUESTION: bottleneck_verdict,
     verdicts.HEADROOM_QUESTION: headroom_verdict,
