@@ -91,8 +91,14 @@ def fetched(word: str) -> str:
 
 
 def in_natural_order(words: Sequence[str]) -> list[str]:
-    """The words with run2 before run10, where they stand in the order of letters, as a shell's `*` gives them."""
-    return sorted(words, key=natural_order) if list(words) == sorted(words) else list(words)
+    """The words with run2 before run10, if they stand in the order in which a shell's `*` gives them.
+
+    That order is of letters, in most locales without regard to their case; any other order was typed and stays.
+    """
+    for fold in (str, str.casefold):
+        if list(words) == sorted(words, key=fold):
+            return sorted(words, key=lambda word: natural_order(fold(word)))
+    return list(words)
 
 
 @contextmanager
@@ -162,7 +168,7 @@ def one_run(word: str) -> Path:
     paths = matches(word)
     if not paths:
         _nothing(word, "no such file or folder", "name a run folder, or 'latest'")
-    runs = sorted({run for match in paths for run in _run_folders(match)})
+    runs = sorted({run for match in paths for run in _run_folders(match)}, key=natural_order)
     if not runs:
         _nothing(word, *run_folder.NO_RUN)
     if len(runs) > 1:

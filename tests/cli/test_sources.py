@@ -160,3 +160,5 @@ def test_output_that_is_a_link_to_an_endless_device_is_named_and_not_read(here: 
 def test_runs_as_a_shell_lists_them_are_put_in_natural_order_and_others_stay() -> None:
     assert sources.in_natural_order(["run1", "run10", "run2"]) == ["run1", "run2", "run10"]
     assert sources.in_natural_order(["run10", "run2", "run1"]) == ["run10", "run2", "run1"]
+    assert sources.in_natural_order(["a10", "a2", "B1"]) == ["a2", "a10", "B1"]
+    assert sources.in_natural_order(["B1", "a10", "a2"]) == ["B1", "a2", "a10"]
