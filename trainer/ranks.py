@@ -6,14 +6,16 @@ Everything that one rank alone can know (a signal, its clock) travels as a vote 
 
 import json
 import os
+import re
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TypeVar, final
 
@@ -23,6 +25,7 @@ from torch import Tensor, nn
 from torch.distributed import DistError, PrefixStore, Store  # type: ignore[attr-defined]
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.launcher.api import LaunchConfig
 from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn import functional
@@ -155,11 +158,18 @@ def leave(code: int, *, failed: bool) -> NoReturn:
 
 
 def grace_s() -> float | None:
-    """How long torchrun waits after a signal until it kills its ranks; None where there seems to be no torchrun."""
-    setting = os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
-    if setting and setting.isdigit():
-        return float(setting)
-    return TORCHRUN_GRACE_S if "TORCHELASTIC_RUN_ID" in os.environ else None
+    """How long torchrun waits after a signal until it kills its ranks; None where there seems to be no torchrun.
+    Its option stands in its command alone; a torch that knows neither option nor variable waits 30 s."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    setting = None
+    if hasattr(LaunchConfig, "shutdown_timeout"):
+        setting = os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
+        with suppress(OSError):  # not every system has /proc
+            command = Path(f"/proc/{os.getppid()}/cmdline").read_text(errors="replace")
+            if option := re.search(r"\0--shutdown[-_]timeout[=\0](\d+)", command):
+                setting = option[1]
+    return float(setting) if setting and setting.isdigit() else TORCHRUN_GRACE_S
 
 
 @final

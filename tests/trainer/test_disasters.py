@@ -90,6 +90,23 @@ def test_torchrun_starts_again_after_a_rank_was_killed_and_goes_on_from_the_last
     same(whole, Left(tmp_path / "run"))
 
 
+@pytest.mark.parametrize(("launcher", "grace"), [(("--shutdown-timeout=120",), 120), ((), 30)])
+def test_log_says_how_long_torchrun_waits_after_a_signal(
+    tmp_path: Path, torchrun: Torchrun, launcher: tuple[str, ...], grace: int
+) -> None:
+    process = torchrun(
+        tmp_path / "run",
+        "--steps",
+        "2",
+        "--device-batch-size",
+        "2",
+        launcher=("--nproc_per_node=1", *launcher),
+    )
+    output = process.communicate(timeout=LIMIT_S)[0]
+    assert process.returncode == 0, output
+    assert f"Grace: torchrun waits {grace} s after a signal, a save takes " in output
+
+
 def test_rank_that_died_is_named_by_the_others(tmp_path: Path, start: Start) -> None:
     run = start(tmp_path / "run", "--steps", "4000", ranks=2)
     run.at("step 00005/")
