@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from gputel.trainer.border import Border, TrainingRun
 from gputel.trainer.checkpoint import Store, manifest, restore, resumed_from, run_folder, same_run
 from gputel.trainer.clock import Marks, Spans, StampClock
 from gputel.trainer.data import Feed, open_corpus
@@ -31,6 +30,7 @@ from gputel.trainer.network import network_settings, time_travels
 from gputel.trainer.optim import optimizer
 from gputel.trainer.options import Options, Progress, settled
 from gputel.trainer.ranks import SIGNALS, STOPS, RankWatchdog, StopSignals, World, accumulating
+from gputel.trainer.run import TrainingRun
 from gputel.trainer.say import TrainerError, Voice
 from gputel.trainer.shape import mfu_percent
 
@@ -52,12 +52,11 @@ def train(options: Options, where: World) -> int:
         voice.event("run_start", **run.about(), **sizes)
         feed = Feed(run.rows, run.progress.position, run.plan.device_batch, where)
         with closing(feed), StopSignals(stay=where.size > 1) as signals:
-            training = Training(run, feed, signals)
-            reason = training.until_done()
+            reason = Training(run, feed, signals).until_done()
             for line in sorted({str(fault) for fault in where.gather(feed.fault) if fault}):
                 voice.line(line)
-            training.border.finish(reason, signals.since if reason in STOPS else None)
-    return 1 if training.border.save_failed else exit_code(reason)
+            run.finish(reason, signals.since if reason in STOPS else None)
+    return 1 if run.save_failed else exit_code(reason)
 
 
 def exit_code(reason: str) -> int:
@@ -82,8 +81,8 @@ class Training:
     def __init__(self, run: TrainingRun, feed: Feed, signals: StopSignals) -> None:
         self.run, self.feed, self.signals = run, feed, signals
         self.plan, self.progress, self.options = run.plan, run.progress, run.plan.options
-        self.watchdog = RankWatchdog(run.where, self.options.rank_timeout)
-        self.border = Border(run, self.watchdog)
+        run.watchdog = RankWatchdog(run.where, self.options.rank_timeout)
+        run.judge_grace(run.progress.save_s)
         self.clock = StampClock(run.where.device)
         time_travels(run.engine, self.clock, bf16=self.options.network == "wan")
         self.first_step, self.recent_s = run.progress.step, deque[float](maxlen=ETA_STEPS)
@@ -98,11 +97,11 @@ class Training:
         """
         pending: OpenStep | None = None
         while True:
-            if pending and (not self.clock.on_gpu or self.border.due() or self._reason()):
+            if pending and (not self.clock.on_gpu or self.run.due() or self._reason()):
                 self._settle(pending)
                 pending = None
-            if not self._reason() and self.border.due():
-                self.border.cross()
+            if not self._reason() and self.run.due():
+                self.run.cross()
                 self.clock.resume()
             if reason := self._reason():  # an evaluation may have been the last that patience allows
                 return reason
@@ -116,7 +115,7 @@ class Training:
 
     def _step(self) -> OpenStep:
         run, plan, progress = self.run, self.plan, self.progress
-        self.watchdog.alive(f"at step {progress.step}")
+        run.watchdog.alive(f"at step {progress.step}")
         lrm = plan.multiplier(progress.step)
         loss, data_s = self._gradients()
         votes = _on_its_way(torch.tensor(self._votes()), run.where.device)
@@ -160,7 +159,7 @@ class Training:
     def _votes(self) -> list[float]:
         """What this rank knows and the others may not: signals, its clock, data that it cannot read."""
         over = self.plan.out_of_time(self.run.wall_s())
-        clock = (self.border.minutes_due(), over == "hours", over == "budget")
+        clock = (self.run.minutes_due(), over == "hours", over == "budget")
         return [float(vote) for vote in (*self.signals.votes(), *clock, self.feed.fault is not None)]
 
     def _settle(self, started: OpenStep) -> None:
@@ -203,7 +202,7 @@ class Training:
         self.heard = signals
         if "SIGUSR1" in signals:
             self.signals.seen.pop("SIGUSR1", None)
-        self.border.save_wanted |= bool(votes & SAVES)
+        self.run.save_wanted |= bool(votes & SAVES)
         stops = [name for name in VOTES if name in votes - SAVES]
         self.asked_to_stop = self.asked_to_stop or next(iter(stops), None)
 
@@ -280,6 +279,7 @@ def assembled(options: Options, where: World, folder: Path, voice: Voice) -> Tra
     run = TrainingRun(plan, where, folder, voice, corpus, rows, validation, asked, *trained, store)
     if options.resume:
         _resume(run, options.resume)
+    run.saved_epoch = run.epoch()
     return run
 
 
@@ -293,7 +293,8 @@ def _resume(run: TrainingRun, resume: str) -> None:
     restore(checkpoint, run.model, run.optimizer)
     run.progress = Progress(**manifest(checkpoint)["progress"])
     run.zero -= run.progress.wall_s
-    run.saved = checkpoint if checkpoint.parent == run.store.folder.resolve() else None
+    if checkpoint.parent == run.store.folder.resolve():
+        run.saved, run.saved_step = checkpoint, run.progress.step
     run.voice.line(f"Resuming from {checkpoint.name} with step {run.progress.step}")
     run.voice.event("resume", checkpoint=checkpoint.name, step=run.progress.step)
 

@@ -46,7 +46,7 @@ def test_evaluation_that_fails_is_reported_and_the_training_goes_on(
     def broken(*_: object, **__: object) -> str:
         raise ValueError("the dice are loaded")
 
-    monkeypatch.setattr("gputel.trainer.border.sampled", broken)
+    monkeypatch.setattr("gputel.trainer.run.sampled", broken)
     result = run("--steps", "4", "--eval-every", "2", "--sample-prompt", "x")
     assert (
         "evaluation at step 2 failed: ValueError: the dice are loaded; the training goes on" in result.stdout

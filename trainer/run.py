@@ -1,4 +1,4 @@
-"""A training's parts, and what happens between two of its steps.
+"""A training's parts, and what it does between two steps.
 
 First comes the checkpoint, then the evaluation, so that one which fails costs nothing. A checkpoint that cannot be
 written and an evaluation that fails are reported, and the training goes on.
@@ -49,8 +49,15 @@ class TrainingRun:
     store: Store
     progress: Progress = field(default_factory=Progress)
     saved: Path | None = None
+    saved_step: int | None = None
+    saved_s: float = field(default_factory=time.monotonic)
+    saved_epoch: int = 0
+    save_wanted: bool = False
+    save_failed: bool = False
     zero: float = field(default_factory=time.monotonic)
     known_epoch: int = 0
+    grace_s: float | None = field(default_factory=grace_s)
+    watchdog: RankWatchdog = field(init=False)  # from the first step on: resuming may take long
 
     def epoch(self) -> int:
         """The epoch of the next row; where it cannot be read, the last that was known."""
@@ -73,22 +80,11 @@ class TrainingRun:
             "torch": torch.__version__,
         }
 
-
-class Border:
-    def __init__(self, run: TrainingRun, watchdog: RankWatchdog) -> None:
-        self.run, self.watchdog = run, watchdog
-        self.options, self.progress = run.plan.options, run.progress
-        self.saved_step = run.progress.step if run.saved else None
-        self.saved_s, self.epoch = time.monotonic(), run.epoch()
-        self.save_wanted = self.save_failed = False
-        self.grace_s = grace_s()
-        self._judge_grace(self.progress.save_s)
-
     def due(self) -> bool:
         return self._save_due() or self._evaluation_due()
 
     def minutes_due(self) -> bool:
-        minutes = self.options.save_minutes
+        minutes = self.plan.options.save_minutes
         return minutes > 0 and time.monotonic() - self.saved_s >= 60 * minutes
 
     def cross(self) -> None:
@@ -100,72 +96,72 @@ class Border:
     def finish(self, reason: str, since: float | None = None) -> None:
         """The last checkpoint, the last evaluation, and the weights as one plain file; after a signal, which came
         at `since`, only if there is time for it."""
-        run, step = self.run, self.progress.step
+        step = self.progress.step
         if self.saved_step != step:
             self._save()
-        if run.validation and self.progress.evaluated_step != step and reason not in WITHOUT_EVALUATION:
+        if self.validation and self.progress.evaluated_step != step and reason not in WITHOUT_EVALUATION:
             self._evaluate()
-        saved, target = run.saved, run.folder / "weights.pt"
-        if saved and self.saved_step == step and run.where.from_main(lambda: self._has_time(since)):
+        saved, target = self.saved, self.folder / "weights.pt"
+        if saved and self.saved_step == step and self.where.from_main(lambda: self._has_time(since)):
             if self._tried(lambda: export(saved, target), target.name):
-                run.voice.line(f"Saved model weights to: {target}")
+                self.voice.line(f"Saved model weights to: {target}")
             else:
                 self.save_failed = True
-        run.voice.event("run_end", reason=reason, step=step, tokens=self.progress.tokens)
-        stopped = f"training stopped at step {step} of {run.plan.steps}: {reason}"
-        run.voice.line(f"training completed: {step} steps" if reason == "steps" else stopped)
+        self.voice.event("run_end", reason=reason, step=step, tokens=self.progress.tokens)
+        stopped = f"training stopped at step {step} of {self.plan.steps}: {reason}"
+        self.voice.line(f"training completed: {step} steps" if reason == "steps" else stopped)
 
     def _save_due(self) -> bool:
-        step, every = self.progress.step, self.options.save_every
-        due = self.save_wanted or self.run.epoch() > self.epoch or (every > 0 and step % every == 0)
+        step, every = self.progress.step, self.plan.options.save_every
+        due = self.save_wanted or self.epoch() > self.saved_epoch or (every > 0 and step % every == 0)
         return due and step > 0 and self.saved_step != step
 
     def _evaluation_due(self) -> bool:
-        step, every = self.progress.step, self.options.eval_every
+        step, every = self.progress.step, self.plan.options.eval_every
         return every > 0 and step % every == 0 and self.progress.evaluated_step != step
 
     def _save(self) -> None:
-        run, step, epoch = self.run, self.progress.step, self.run.epoch()
+        step, epoch = self.progress.step, self.epoch()
         self.watchdog.alive(f"saving at step {step}")
-        self.progress.wall_s = run.wall_s()
-        run.voice.event("checkpoint_start", step=step)
+        self.progress.wall_s = self.wall_s()
+        self.voice.event("checkpoint_start", step=step)
         began, fault = time.monotonic(), None
         try:
-            run.saved = run.store.save(run.model, run.optimizer, run.about())
+            self.saved = self.store.save(self.model, self.optimizer, self.about())
             self.saved_step = step
         except RankError as error:
             fault = f"checkpoint at step {step} failed: {error}; the one before it is untouched"
-        path, seconds = None if fault else str(run.saved), time.monotonic() - began
+        path, seconds = None if fault else str(self.saved), time.monotonic() - began
         if self.progress.save_s is None:
-            self._judge_grace(seconds)
+            self.judge_grace(seconds)
         self.progress.save_s = seconds
-        run.voice.event("checkpoint_end", step=step, path=path, seconds=seconds, fault=fault)
-        run.voice.line(fault or f"Saved model file to: {path}")
-        if epoch > self.epoch and not fault:
+        self.voice.event("checkpoint_end", step=step, path=path, seconds=seconds, fault=fault)
+        self.voice.line(fault or f"Saved model file to: {path}")
+        if epoch > self.saved_epoch and not fault:
             self._mark(f"epoch_{epoch}")
-        self.epoch = epoch  # one that failed is not tried again at every step
+        self.saved_epoch = epoch  # one that failed is not tried again at every step
         self.save_failed, self.save_wanted, self.saved_s = bool(fault), False, time.monotonic()
         self.watchdog.alive(f"after the checkpoint of step {step}")
 
     def _mark(self, name: str) -> None:
-        if saved := self.run.saved:
-            self._tried(lambda: self.run.store.mark(name, saved), f"the link {name}")
+        if saved := self.saved:
+            self._tried(lambda: self.store.mark(name, saved), f"the link {name}")
 
     def _tried(self, write: Callable[[], None], what: str) -> bool:
         """Rank 0 writes something beside a checkpoint; a full disk must not end the training here either."""
         try:
-            self.run.where.from_main(write)
+            self.where.from_main(write)
         except RankError as fault:
-            self.run.voice.line(f"{what} could not be written: {fault}")
+            self.voice.line(f"{what} could not be written: {fault}")
             return False
         return True
 
-    def _judge_grace(self, save_s: float | None) -> None:
+    def judge_grace(self, save_s: float | None) -> None:
         if self.grace_s is None or save_s is None:
             return
         enough = "enough" if 2 * save_s < self.grace_s else "too little: see torchrun --shutdown-timeout"
         grace = f"torchrun waits {self.grace_s:g} s after a signal, a save takes {save_s:.1f} s"
-        self.run.voice.line(f"Grace: {grace}, {enough}")
+        self.voice.line(f"Grace: {grace}, {enough}")
 
     def _has_time(self, since: float | None) -> bool:
         """Whether there is time for the export, which takes no longer than a save."""
@@ -174,67 +170,65 @@ class Border:
         left = self.grace_s - (time.monotonic() - since)
         enough = left > (self.progress.save_s or 0.0)
         if not enough:
-            self.run.voice.line(
-                f"weights.pt is not written: {left:.1f} s of grace are left; see `sample CKPT`"
-            )
+            self.voice.line(f"weights.pt is not written: {left:.1f} s of grace are left; see `sample CKPT`")
         return enough
 
     def _evaluate(self) -> None:
-        run, step = self.run, self.progress.step
-        run.voice.event("eval_start", step=step)
+        step = self.progress.step
+        self.voice.event("eval_start", step=step)
         began, fault, figures = time.monotonic(), None, dict[str, float | None]()
-        run.engine.eval()
+        self.engine.eval()
         try:
             figures = self._figures()
         except RankError as error:
             fault = f"evaluation at step {step} failed: {error}; the training goes on"
-        at_rest(run.engine.train())
-        run.voice.event("eval_end", step=step, seconds=time.monotonic() - began, fault=fault, **figures)
+        at_rest(self.engine.train())
+        self.voice.event("eval_end", step=step, seconds=time.monotonic() - began, fault=fault, **figures)
         if fault:
-            run.voice.line(fault)
+            self.voice.line(fault)
         else:
-            run.voice.evaluation(step, figures, self._weights())
+            self.voice.evaluation(step, figures, self._weights())
         self.progress.evaluated_step = step
         self._note_best(figures.get("val_loss"))
         self.watchdog.alive(f"after the evaluation of step {step}")
 
     @torch.no_grad()
     def _figures(self) -> dict[str, float | None]:
-        run, where, figures = self.run, self.run.where, dict[str, float | None]()
-        validation, asked, seq = run.validation, run.asked, run.plan.shape.seq
+        figures = dict[str, float | None]()
+        validation, asked, seq = self.validation, self.asked, self.plan.shape.seq
         if validation:
-            figures |= validation.figures(self._summed(lambda: validation.sums(self._losses, where)))
+            figures |= validation.figures(self._summed(lambda: validation.sums(self._losses, self.where)))
         if asked:
-            at_once = run.plan.device_batch * seq
-            count = self._summed(lambda: right(asked, seq, at_once, self._losses, where))
+            at_once = self.plan.device_batch * seq
+            count = self._summed(lambda: right(asked, seq, at_once, self._losses, self.where))
             figures["hellaswag_acc"] = count.item() / len(asked)
-        prompt = self.options.sample_prompt
-        if prompt is not None and (tokenizer := run.corpus.tokenizer):
-            with where.together():
-                text = sampled(run.model, tokenizer, prompt, self.options.sample_tokens)
-                run.voice.sample(self.progress.step, text)
+        prompt = self.plan.options.sample_prompt
+        if prompt is not None and (tokenizer := self.corpus.tokenizer):
+            with self.where.together():
+                text = sampled(self.model, tokenizer, prompt, self.plan.options.sample_tokens)
+                self.voice.sample(self.progress.step, text)
         return figures
 
     def _summed(self, measure: Callable[[], Tensor]) -> Tensor:
         """Over all ranks, once all have measured: a sum would wait for ever for one that has failed."""
-        with self.run.where.together():
+        with self.where.together():
             mine = measure()
-        return self.run.where.sum(mine)
+        return self.where.sum(mine)
 
     def _losses(self, tokens: Tensor) -> Tensor:
         self.watchdog.alive(f"evaluating at step {self.progress.step}")
-        losses: Tensor = self.run.engine(tokens[:, :-1], tokens[:, 1:], per_token=True)
+        losses: Tensor = self.engine(tokens[:, :-1], tokens[:, 1:], per_token=True)
         return losses
 
     def _weights(self) -> Iterator[tuple[str, Tensor]]:
         """Some values of each matrix, for histograms; all would take longer than the evaluation."""
-        for name, weight in self.run.model.named_parameters():
+        for name, weight in self.model.named_parameters():
             if not isinstance(weight, DTensor):
                 yield name, weight.flatten()[:: max(1, weight.numel() // VALUES_OF_A_HISTOGRAM)]
 
     def _note_best(self, loss: float | None) -> None:
         """The best is marked only where there is a checkpoint of it, so one is saved if need be."""
-        options, progress, step = self.options, self.progress, self.progress.step
+        options, progress, step = self.plan.options, self.progress, self.progress.step
         if loss is None or not math.isfinite(loss):
             return
         best = progress.best_loss is None or loss < progress.best_loss
@@ -243,7 +237,7 @@ class Border:
             progress.best_loss, progress.best_step = loss, step
         if best and step > 0 and self.saved_step != step and (options.save_every or options.save_minutes):
             self._save()
-        if (saved := self.run.saved) and self.saved_step == step:
+        if (saved := self.saved) and self.saved_step == step:
             self._tried(
                 lambda: write_manifest(saved, {**manifest(saved), "val_loss": loss}),
                 "the validation of a checkpoint",
