@@ -23,6 +23,7 @@ from gputel.analysis.live.view import MachineView, RunCost, Terms, View
 from gputel.analysis.runs.batch import StepTokens, batch_figures, step_tokens
 from gputel.analysis.runs.facts import run_facts
 from gputel.telemetry import run_folder
+from gputel.telemetry.file_names import natural_order
 
 if TYPE_CHECKING:
     from gputel.analysis.live.update import ReadSoFar, Update
@@ -172,7 +173,7 @@ class RunState:
             else upcoming(log, self._total(log), step_s, datetime.fromtimestamp(now, timezone.utc), eta_s),
             cost=self._cost(terms or Terms(), elapsed_s, eta_s),
             gpus=self._gpus.view(),
-            machines=[self._machines[node] for node in sorted(self._machines)],
+            machines=[self._machines[node] for node in sorted(self._machines, key=natural_order)],
             ranks=self._ranks(now),
             steps_of_nodes=self._steps_of_nodes(),
             events=[*log.events, *log.open_events, *self._events],
@@ -181,14 +182,18 @@ class RunState:
         )
 
     def _main(self) -> LogState:
-        """The log shown for the run: the last segment with rows, or the rank that is furthest."""
-        logs = [
-            log.beside(self._given[name]) if name in self._given else log for name, log in self.logs.items()
-        ]
-        with_rows = [log for log in logs if log.records or log.step is not None]
+        """The log shown for the run: the last segment with rows, of the first node with any, or the rank ahead."""
+        logs = {
+            name: log.beside(self._given[name]) if name in self._given else log
+            for name, log in self.logs.items()
+        }
+        with_rows = {stream: log for stream, log in logs.items() if log.records or log.step is not None}
         if not with_rows:
-            return next(iter(logs), LogState())
-        return with_rows[-1] if self._facts else max(with_rows, key=lambda log: log.step or 0)
+            return next(iter(logs.values()), LogState())
+        if not self._facts:
+            return max(with_rows.values(), key=lambda log: log.step or 0)
+        first = min(map(node_of, with_rows), key=natural_order)
+        return [log for stream, log in with_rows.items() if node_of(stream) == first][-1]
 
     def _total(self, log: LogState) -> int | None:
         total = self._config().get("total_steps")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gputel.analysis.runs.paths import Skipped
 
 RUNS = Path("runs")
+MOST_UNSEALED = 2  # segments in storage that are named; a fleet that goes on has one for each node
 COMPRESSED = (".gz", ".zst")
 WRITTEN = (".html", ".png", ".svg", ".pdf")
 
@@ -83,10 +84,14 @@ def fetched(word: str) -> str:
 
     with progress.stage(f"fetching {word}", 0.0):
         copy = local_copy(word)
-    for segment, newest in copy.unsealed.items():
+    unsealed = sorted(copy.unsealed.items(), key=lambda each: natural_order(each[0]))
+    for segment, newest in unsealed[:MOST_UNSEALED]:
         show.note(
             f"{word}: {segment or 'the run'} is not sealed; its newest object is of {text.moment(newest)}"
         )
+    if others := [newest for _, newest in unsealed[MOST_UNSEALED:]]:
+        edges = " to ".join(dict.fromkeys(text.moment(edge) for edge in (min(others), max(others))))
+        show.note(f"{word}: {len(others)} more are not sealed; the newest object of each is of {edges}")
     return str(copy.path)
 
 

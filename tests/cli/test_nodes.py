@@ -118,3 +118,19 @@ def test_node_whose_clock_was_compared_with_none_is_not_judged_by_its_delay(run:
     (found,) = [verdict for verdict in verdicts if verdict["question"] == "stragglers"]
     assert found["answer"] == "none"
     assert found["evidence"][-1].endswith("its clock was compared with no other")
+
+
+@pytest.mark.usefixtures("cache")
+def test_fleet_that_goes_on_is_named_by_two_of_its_nodes_and_a_count(tmp_path: Path) -> None:
+    address = f"file://{tmp_path}/bucket/r"
+    for node in range(12):
+        facts = {"run": "r", "node_rank": node, "started": clock(0)}
+        segment = run_folder.create(tmp_path / f"pod{node}" / "r", facts, node=f"{node}")
+        place = Storage(address, create=True)
+        courier.Courier(segment.path, place, f"nodes/{node}/", [], courier.Sent()).send(over=False)
+    lines = gputel("nodes", address).stderr.splitlines()
+    assert [line.partition(": ")[2][:30] for line in lines] == [
+        "nodes/0 is not sealed; its new",
+        "nodes/1 is not sealed; its new",
+        "10 more are not sealed; the ne",
+    ]

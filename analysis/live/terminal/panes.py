@@ -27,6 +27,15 @@ STRIPS = ("tok_per_sec", "mfu", "grad_norm")
 LABEL, VALUE = 10, 9  # columns of a strip's name and of its last value
 VALIDATION = "magenta"
 BAR = 20
+MOST_MACHINES = 4  # that have a line each
+OF_MACHINES = (
+    ("CPU", "cpu_busy", "%", 1.0),
+    ("memory", "mem_used_mib", "GiB", 1 / text.MIB_PER_GIB),
+    ("waited for core", "psi_cpu_some", "%", 1.0),
+    ("for disk", "psi_io_some", "%", 1.0),
+    ("for memory", "psi_memory_some", "%", 1.0),
+)
+"""What many machines are told apart by: names, columns, units, and how much of the unit 1 is."""
 
 
 def label(metric: str) -> str:
@@ -213,10 +222,26 @@ def _event(event: Mapping[str, Any], count: int) -> Text:
 
 
 def machines(views: Sequence[MachineView], width: int, rows: int) -> list[Text]:
-    """A line for each machine: CPU, memory, and the time in which some task waited; and who uses its GPUs."""
+    """A line for each machine: CPU, memory, and the time in which some task waited; and who uses its GPUs.
+
+    Of many machines it is one line, so that alarms stay on the screen.
+    """
+    if len(views) > MOST_MACHINES:
+        return [fit(_range_of(views), width)][: max(rows, 0)]
     lines = [fit(_machine(machine), width) for machine in views if machine.host]
     users = [line((user.words, "dim")) for machine in views for user in machine.gpu_users]
     return [*lines, *flow(users, width, " · ")][: max(rows, 0)]
+
+
+def _range_of(views: Sequence[MachineView]) -> Text:
+    """The lowest and the highest of all machines, and which has the highest."""
+    parts = []
+    for name, column, unit, scale in OF_MACHINES:
+        values = {view.node: scale * view.host[column] for view in views if column in view.host}
+        if values:
+            most = max(values, key=values.__getitem__)
+            parts.append(f"{name} {min(values.values()):.0f} to {values[most]:.0f} {unit} ({most})")
+    return line((f"{len(views)} machines", "bold"), f" {' · '.join(parts)}")
 
 
 def _machine(machine: MachineView) -> Text:

@@ -13,6 +13,7 @@ from gputel.analysis.live.terminal.panes import machines
 from gputel.analysis.live.view import MachineView
 from gputel.telemetry.host.process_names import NAMES
 from gputel.telemetry.machine import GpuUser
+from tests.analysis.live.terminal.scenes import AT
 from tests.telemetry.host import machine
 from tests.telemetry.host.machine import MachineRecording, write_process
 
@@ -50,6 +51,18 @@ def test_terminal_shows_a_line_for_each_machine(recording: MachineRecording) -> 
     (shown,) = machines([after_the_end(recording)], 120, 5)
     words = "machine 1 CPU 40 % · memory 3.8 GiB of 15.3 GiB · waited for core 0 %, disk 0 %, memory 0 %"
     assert shown.plain.strip() == words
+
+
+def test_many_machines_are_one_line_with_the_lowest_and_the_highest() -> None:
+    views = [
+        MachineView(
+            f"{node}", AT, {("host", ""): {"cpu_busy": 10.0 + node, "mem_used_mib": 20480.0 - 1024 * node}}
+        )
+        for node in range(12)
+    ]
+    (shown,) = machines(views, 120, 5)
+    assert shown.plain.strip() == "12 machines CPU 10 to 21 % (11) · memory 9 to 20 GiB (0)"
+    assert len(machines(views[:4], 120, 5)) == 4
 
 
 def test_users_of_gpus_are_shown_until_they_end(tmp_path: Path) -> None:

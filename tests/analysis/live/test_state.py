@@ -222,3 +222,15 @@ def test_recording_ends_as_its_recorder_says(
     state.describe([{"started": {"wall_ns": START}, "ended": {"wall_ns": START + SECOND}, **facts}])
     view = state.view()
     assert (view.status, view.cause, view.eta_s) == (status, cause, None)
+
+
+def test_fleet_shows_the_steps_of_its_first_node_and_the_last_step_of_each() -> None:
+    """Node 10 is not node 1; node 2 was started twice."""
+    state = RunState("r", "r")
+    state.describe([{"node_rank": 2, "started": {}}])
+    for stream, steps in (("nodes/10", 30), ("nodes/2", 50), ("nodes/2/segments/2", 80)):
+        growing = Increments()
+        growing.feed("".join(f"step {n} | loss 2.5\n" for n in range(steps)).encode())
+        state.take(Update("r", "r", stream, increment=growing.take(NOON), log=growing))
+    view = state.view()
+    assert view.step == view.steps_of_nodes["2"] > 50 > view.steps_of_nodes["10"]
