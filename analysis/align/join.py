@@ -59,7 +59,8 @@ def with_gpus(
         for gpu, values in alone.items():
             measures = _together([values], values["power_peak_w"], starts, stops)
             rows.append(_of_gpu(gpu, stretch).hstack(_measures(measures).tail(1)))
-    table = pl.concat(rows).sort("node", "gpu") if rows else pl.DataFrame()
+    numbers = [pl.col(name).cast(pl.Int64, strict=False) for name in ("node", "gpu")]  # 2 comes before 10
+    table = pl.concat(rows).sort(*numbers, "node", "gpu") if rows else pl.DataFrame()
     several = readings is not None and readings.several_nodes
     return pl.concat(parts), table if several else table.select(pl.exclude("node"))
 

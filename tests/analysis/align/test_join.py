@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputel.analysis.align import measured
+from gputel.analysis.align.join import with_gpus
+from gputel.analysis.align.samples import of_table
 
 START = 1_772_359_200_000_000_000  # 1 March 2026, 10:00:00
 SECOND = 1_000_000_000
@@ -254,6 +256,14 @@ def test_each_node_has_its_own_gpus() -> None:
         pytest.approx(150),
     ]
     assert measured(spans, both)["energy_j"].to_list() == [pytest.approx(200)]
+
+
+def test_gpus_stand_in_the_order_of_their_nodes_and_numbers() -> None:
+    frame = frame_of({gpu: every(10, 1, 100.0) for gpu in ("0", "2", "10")})
+    nodes = pl.concat([frame.with_columns(node=pl.lit(node)) for node in ("0", "10", "2")]).sort("time")
+    _, gpus = with_gpus(spans_of([(0, SECOND)]), of_table(nodes), (0, SECOND))
+    order = [(node, gpu) for node in ("0", "2", "10") for gpu in ("0", "2", "10")]
+    assert gpus.select("node", "gpu").rows() == order
 
 
 def test_whole_seconds_give_the_same_energy_as_their_ticks() -> None:
