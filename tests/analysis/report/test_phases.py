@@ -109,7 +109,7 @@ def test_steps_that_nothing_separates_from_their_evaluations_have_no_rate(
         lines.append(f"{stamp}step {step} | loss: 3.0 | dt: {1000 * (1.2 + held) + step % 3:.2f}ms")
     path = tmp_path / "run.log"
     path.write_text("\n".join(lines) + "\n")
-    answer = report.answer(report.make_report(read_run(path)))
+    answer = run_report.answer(run_report.make_report(read_run(path)))
     (phase,), rows = answer["phases"], {row["kind"]: row for row in answer["time"]}
     assert (phase["step_s"], phase["tok_per_sec"], phase["j_per_token"]) == (None, None, None)
     assert rows["train"]["contains"] == "eval, checkpoint"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gputel.analysis import report
+from gputel.analysis.report import run_report
 from gputel.analysis.runs import read_run
 from gputel.analysis.runs.log_doubts import log_doubts
 
@@ -53,6 +53,6 @@ def test_log_whose_clock_was_set_takes_the_time_of_its_steps(tmp_path: Path, shi
     path.write_text("\n".join(lines) + "\n")
     subject = read_run(path)
     assert [doubt.what for doubt in log_doubts(subject)] == ["clock"]
-    answer = report.answer(report.make_report(subject))
+    answer = run_report.answer(run_report.make_report(subject))
     assert sum(row["duration_s"] for row in answer["time"]) == pytest.approx(240, abs=1)
     assert answer["phases"][0]["step_s"] == pytest.approx(2.001, abs=0.001)
