@@ -21,7 +21,7 @@ from gputel.telemetry.run_folder import Segment
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _OnNode:
     """What one node saw. `until` is when it was over; None if it was not."""
 
     incident: Incident
@@ -37,7 +37,7 @@ def read(segments: Sequence[Segment]) -> list[Incident]:
     several = len({segment.node for segment in segments}) > 1
     seen = sorted(
         (
-            _Seen(each, segment.node, _until(segment, each.time) if several else None)
+            _OnNode(each, segment.node, _until(segment, each.time) if several else None)
             for segment in segments
             for each in incident.read(segment.path)
         ),
@@ -45,7 +45,7 @@ def read(segments: Sequence[Segment]) -> list[Incident]:
     )
     if not several:
         return [each.incident for each in seen]
-    hangs: list[dict[str | None, _Seen]] = []
+    hangs: list[dict[str | None, _OnNode]] = []
     for each in seen:
         if hangs and all(other.stood_at(each.incident.time) for other in hangs[-1].values()):
             hangs[-1][each.node] = each
@@ -74,7 +74,7 @@ def _until(segment: Segment, time: str) -> str | None:
     return next((at for at in printed if at > time), None if ended is None else moment(ended))
 
 
-def _judged(hang: Sequence[_Seen]) -> Iterator[Incident]:
+def _judged(hang: Sequence[_OnNode]) -> Iterator[Incident]:
     """One incident of what several nodes saw; all of them where no verdict can be made."""
     processes = [incident.processes(each.incident) for each in hang] if len(hang) > 1 else []
     found = [
