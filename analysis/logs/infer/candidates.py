@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from gputel.analysis.logs import formats, names, values
-from gputel.analysis.logs.infer import settings, tables
+from gputel.analysis.logs import formats, names, printed_settings, values
+from gputel.analysis.logs.infer import tables
 from gputel.analysis.logs.infer.dialects import MEASURE
 from gputel.analysis.logs.infer.line_tables import compile_line
 from gputel.analysis.logs.infer.naming import name, vocabulary
@@ -111,8 +111,10 @@ class Candidate:
     @property
     def is_settings(self) -> bool:
         """Whether it is a printed configuration: many names in brackets, with values that never change."""
-        printed = settings.is_printed(self.shape.example)
-        return printed and (not self.changing or (not self.loses and settings.is_wordy(self.shape.example)))
+        printed = printed_settings.is_printed(self.shape.example)
+        return printed and (
+            not self.changing or (not self.loses and printed_settings.is_wordy(self.shape.example))
+        )
 
     @property
     def is_quoted(self) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gputel.analysis.logs.infer import settings
+from gputel.analysis.logs import printed_settings
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.dialects import MEASURE
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
@@ -166,7 +166,7 @@ def _is_setting(line: Candidate, lines: Sequence[bytes], begins: int) -> bool:
         return True
     if line.role not in ("eval", "mixed") or (line.changing and line.shape.lines[-1] > begins):
         return False
-    in_blocks = (settings.in_block(lines, number) for number in line.shape.lines[:20])
+    in_blocks = (printed_settings.in_block(lines, number) for number in line.shape.lines[:20])
     return line.is_settings or (line.place is None and all(in_blocks))
 
 

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from gputel.analysis.logs import values
-from gputel.analysis.logs.infer import settings
+from gputel.analysis.logs import printed_settings, values
 from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT, TOKEN_RATES
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
 from gputel.analysis.logs.patterns import lazy_regex
@@ -289,7 +288,7 @@ _AFTER = lazy_regex(r"(?i)(?:\bthe )?(?P<what>[a-z][^|,;:=]*?) +(?:at|after) *$"
 
 def find(row: list[Slot], shape: LineShape) -> list[Slot]:
     """Completes names of which a part stands further to the left; values within printed settings get none."""
-    inside = settings.within(shape.words)
+    inside = printed_settings.within(shape.words)
     row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
     return _of_sets(_before_the_step(row, shape), shape)
 
