@@ -27,7 +27,7 @@ Answer = tuple[list[Result], list[Warning | str]]
 BATCHES = 4  # for each worker, so that none waits long for the last
 POOLS = 3  # that may break before each item is worked on alone
 START_S = 0.7  # CPU that a worker spends before its first item, most of it to import polars
-MOST_WASTED = 0.15  # of the work, for starting workers
+MOST_WASTED = 0.15  # share of the work, for starting workers
 LOOK_S = 1.0  # CPU spent in this process before what is left is judged by the speed so far
 
 

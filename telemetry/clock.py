@@ -93,12 +93,12 @@ def wall_at_boot() -> int:
 
 
 def set_by_ns() -> int:
-    """By how much the machine's wall clock was set forward since `wall_at_boot` was read."""
+    """Returns how far the machine's wall clock was set forward since `wall_at_boot` was read."""
     return _ahead_of_boot(time.time_ns) - wall_at_boot()
 
 
 def _ahead_of_boot(clock: Callable[[], int]) -> int:
-    """By how much a clock is ahead of the boot clock: of some tries the one that took least, at best TORN_NS.
+    """Returns how far a clock is ahead of the boot clock: by the fastest of some tries, at best TORN_NS.
 
     On a busy machine a thread may be interrupted for milliseconds between two clocks, and the times of a second of
     ticks depend on their difference.

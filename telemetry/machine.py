@@ -51,11 +51,11 @@ class GpuUser(NamedTuple):
     """A process on a GPU, with what it uses of it; None where the driver does not say."""
 
     pid: int
-    """By the driver: in a container it may be a number of the host."""
+    """As the driver numbers processes: in a container it may be the host's number."""
     memory: int | None
     """Bytes."""
     share: int | None
-    """Of the time, in %: a kernel of it ran."""
+    """Percent of the time in which a kernel of it ran."""
 
 
 class GpuUsers(NamedTuple):
@@ -96,7 +96,7 @@ class CounterState(NamedTuple):
 
 
 NO_MOMENT = 0
-"""Of a read that took so long that the moment at which a counter was read in it is not known."""
+"""The moment of a counter in a read that took so long that it is not known."""
 
 
 class Reader(Protocol):

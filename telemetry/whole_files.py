@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 Content: TypeAlias = "bytes | Callable[[Path], object]"  # a function writes the path that it is given
 RESERVE_SIZES = (32 * 1024, 16 * 1024, 8 * 1024)
-"""As much as there is room for."""
+"""Tried in turn: as much as there is room for."""
 SPARE_BYTES = 64
 """A few digits more than the file has now."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

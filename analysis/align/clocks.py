@@ -38,7 +38,7 @@ class ClockInterval(NamedTuple):
 
 
 def ahead_of_storage(sightings: Sequence[Sighting], wall_at_boot: int) -> ClockInterval | None:
-    """By the bundles of the last hour; None without one that was acknowledged.
+    """Returns how far a clock is ahead, by the bundles of the last hour; None without an acknowledged one.
 
     Where no offset fits all of them, since a clock was set or storage has several, it is the one that fits most.
     """

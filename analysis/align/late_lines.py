@@ -16,7 +16,7 @@ import polars as pl
 
 from gputel.analysis.runs.record_gaps import FINE, SURE, rounding_error
 
-LATE = 0.1  # of a step: lines that come later than this are late
+LATE = 0.1  # share of a step: lines that come later than this are late
 LATEST = 1.5  # steps: what is longer is no wait for the next step
 FEWEST = 3  # stretches, from which on their scatter is known
 

@@ -24,7 +24,7 @@ from gputel.telemetry.clock import SECOND
 
 FEWEST = 5  # shared steps; with fewer, no straggler is named
 SLOWER = 1.05  # times the others' median step
-LATE = 0.05  # of a step: mean lateness of a straggler
+LATE = 0.05  # share of a step: mean lateness of a straggler
 SURE = 2.0  # times the uncertainty of the clocks, from which a delay is one
 SOURCES = {
     "source": pl.String,

@@ -35,7 +35,7 @@ UNDATED = "counted from 1970, as the date is unknown"
 ROUNDED_S = 0.6  # total times are printed in hundredths of a minute
 
 READINGS = ("power_w", "power_avg_w", "util")  # the first that was measured decides
-LOAD = 0.25  # of the way from the lowest power to the usual highest
+LOAD = 0.25  # share of the way from the lowest power to the usual highest
 APART = 1.5  # times the lowest: below this, load and idle cannot be distinguished
 PAUSE_S = 120  # shorter pauses belong to the busy period
 

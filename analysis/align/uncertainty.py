@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gputel.analysis.align.timed_log import TimedLog
 
 QUARTILES = 1349.0  # milliseconds between the quartiles of values whose standard deviation is a second
-HALF_KNOWN = 0.7  # of the scatter of a step: a printed time is used unless it is above the usual
+HALF_KNOWN = 0.7  # share of the scatter of a step: a printed time is used unless it is above the usual
 SAMPLED = pl.when(pl.col("energy_counter_j").is_null()).then("energy_sampling_j").fill_null(0.0)
 LONGEST_PERIOD_S = 1.0  # between two refreshes, where values that seldom change do not tell
 

@@ -39,7 +39,7 @@ def of_recording(recording: Recording, gpus: Sequence[GpuTotals] | None) -> dict
 
 
 def of_readings(subject: RunData) -> dict[str, Any]:
-    """The same of a table of readings, from its first to its last; nothing without one."""
+    """Returns the same facts of a table of readings; nothing without one."""
     import polars as pl
 
     from gputel.analysis.align import join

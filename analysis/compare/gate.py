@@ -28,7 +28,7 @@ Numbers: TypeAlias = npt.NDArray[np.float64]
 Series: TypeAlias = tuple[npt.NDArray[np.int64], Numbers]  # steps, and the value at each
 
 FEWEST = 20  # steps that a bootstrap of blocks needs
-LAST_SHARE = 0.2  # of the shared steps: losses are compared at the last ones
+LAST_SHARE = 0.2  # share of the shared steps: losses are compared at the last ones
 RESAMPLES = 2000
 CONFIDENCE = 0.95
 

@@ -21,8 +21,8 @@ from gputel.analysis.report.summary import (
 )
 
 TOO_FEW = "too few changes to tell"
-COVERED = 0.995  # of the time, below which the covered share is mentioned
-SHORTFALL = 0.95  # of the rate asked for, below which the difference is mentioned
+COVERED = 0.995  # share of the time, below which the covered share is mentioned
+SHORTFALL = 0.95  # share of the rate asked for, below which the difference is mentioned
 SENSORS = {
     "power_w": "power",
     "power_avg_w": "average power",

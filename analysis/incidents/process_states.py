@@ -15,9 +15,9 @@ Looks: TypeAlias = Sequence[ProcessLook]
 MOVED_BYTES = 1 << 20
 """Read or written between the first look and the last, from which on a process is at work."""
 BUSY = 0.05
-"""Of a core, from which on a process computes; in a library it is at work. Of a full machine it may get no more."""
+"""Share of a core from which on a process computes; on a full machine it may get no more."""
 OWN_S = 0.03
-"""Of CPU time, which answering may cost; the kernel counts in steps of 0.01."""
+"""Seconds of CPU time that answering may cost; the kernel counts in steps of 0.01."""
 RUNS, STOPPED, BLOCKED = "R", "Tt", "D"
 
 

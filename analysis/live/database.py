@@ -257,7 +257,7 @@ class _Training:
         return self._rows.difference(log)
 
     def _points(self) -> TagValues:
-        """Of each step the values of the first second in which it was the newest."""
+        """The values of each step in the first second in which it was the newest."""
         first = {step: at for at, step in sorted(self._steps.items(), reverse=True)}
         tags = sorted(self._values)
         found = [

@@ -66,14 +66,14 @@ class GpuUserView:
     """A process on some GPUs."""
 
     gpus: str
-    """As in `0,1`."""
+    """Such as `0,1`."""
     name: str
-    """Of its program; its number, where that is all that is known."""
+    """The name of its program, or its number if no more is known."""
     rank: int | None
     role: str | None
     memory_mib: float | None
     share: float | None
-    """Of the time of one GPU, in %: 200 of two."""
+    """Percent of the time of one GPU: up to 200 on two."""
 
     @property
     def words(self) -> str:

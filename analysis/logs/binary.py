@@ -8,7 +8,7 @@ from __future__ import annotations
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 LOOK = 4096  # bytes of a file that are looked at
-MOST_CONTROLS = 0.02  # of a text; random bytes have 0.08
+MOST_CONTROLS = 0.02  # share of a text; random bytes have 0.08
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "zip archive or PyTorch checkpoint"),

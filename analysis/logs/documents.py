@@ -5,10 +5,10 @@ from __future__ import annotations
 from gputel.analysis.logs.patterns import lazy_regex
 
 FEWEST_SENTENCES = 2
-MOST_QUOTED = 0.5  # of the lines that say something
+MOST_QUOTED = 0.5  # share of the lines with content
 MOST_IN_CODE = 5
 _LONG = 40  # bytes of a sentence without spaces between its words
-LEAST_CODE = 0.4  # of the lines that say something
+LEAST_CODE = 0.4  # share of the lines with content
 
 _WIDE = rb"\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9a\x9b]"  # Chinese and Japanese commas, full stops and colons
 _HEADING = lazy_regex(rb"#{1,6} +[A-Za-z\x80-\xff][^|=]*$|#\d+: ")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.records import Assembler
 
 
-SHARE = 1 / 50  # of the time may be spent on guessing
+SHARE = 1 / 50  # share of the time that may be spent on guessing
 
 
 @dataclass(frozen=True)

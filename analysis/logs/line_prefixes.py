@@ -41,7 +41,7 @@ _DRAWN = lazy_regex(
 )
 _OWN = lazy_regex(rb"(?:\[[^\]\n]*[A-Za-z][^\]\n]*\]:?|[\w.-]+:|[\w.-]+ *\|)(?= )")
 _PLACE = lazy_regex(rb"(?i)ep|step|iter|batch|it\b")
-_COMMON = 0.7  # of the lines
+_COMMON = 0.7  # share of the lines
 _FEW = 8
 
 

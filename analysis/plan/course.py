@@ -12,7 +12,7 @@ from gputel.analysis.text import JOULES_PER_KWH
 
 LOAD = (0.85, 0.6, 1.0)  # of a board's power limit during training
 FP32 = (0.5, 0.06, 0.5)
-RECOMPUTING = 0.75  # of the MFU remains: the forward pass, a quarter of the work, runs twice
+RECOMPUTING = 0.75  # share of the MFU that remains: the forward pass, a quarter of the work, runs twice
 
 
 def figures(question: Question, size: Size, recipe: Recipe) -> Figures:

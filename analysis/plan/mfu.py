@@ -36,7 +36,7 @@ KIN = (0.65, 1.15)
 # Another chip: 60 % was published of an A100 where an H100 reaches 41 %, and a chip with a tenth of their memory
 # bandwidth reached 10 %.
 OTHER_CHIP = (0.2, 1.6)
-PER_DOUBLING = 0.1  # of width, away from what was measured
+PER_DOUBLING = 0.1  # wider range for each doubling of the width away from a measured one
 SMALL_BATCH = 0.85
 MOST = 90.0  # percent; higher than any published figure
 TOKENS_MEASURED = 8 * 2048  # on a GPU at once, the least of the public runs

@@ -11,10 +11,10 @@ from gputel.analysis.plan.estimate import Estimate, assumed, computed
 from gputel.analysis.plan.inputs import Cluster, Size
 from gputel.analysis.plan.memory import STATES, Recipe
 
-FORWARD = 1 / 3  # of the work of a training token
+FORWARD = 1 / 3  # share of the work of a training token
 
 USED_OF_LINK = 0.6  # worst case, TCP over several sockets; the best is the line rate
-BACKWARD = 2 / 3  # of a micro-batch's time; only the last one can overlap communication
+BACKWARD = 2 / 3  # share of a micro-batch's time; only that of the last one can overlap communication
 
 SHARD_CHARACTERS = 250_000_000
 MOST_EPOCHS = 4

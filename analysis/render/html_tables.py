@@ -32,7 +32,7 @@ def html_table(table: Table, level: int) -> str:
 
 
 def heading(title: str, level: int) -> str:
-    """Nothing for what has no title."""
+    """The title as a heading; nothing without a title."""
     return f"<h{level}>{escaped(title)}</h{level}>" if title else ""
 
 

@@ -19,7 +19,7 @@ from gputel.trainer.gpus import find_gpu
 
 QUESTION = "bottleneck"
 IN_USE, LOW_POWER, SLOW = 95.0, 0.40, 1.15  # busy waiting: %, share of the power limit, times the median step
-WAITING = 0.05  # of the training time
+WAITING = 0.05  # share of the training time
 WAITS_ALWAYS = 10.0  # % of tensor activity or MFU; a run that is always below waits too
 UNUSED = 80.0  # % utilization; below it GPUs lack work
 INPUT = 0.15  # share of a step spent waiting for data

@@ -41,16 +41,16 @@ class MachineSummary:
     swap_used_max_mib: float | None
     oom_kills: float | None
     disks: Sequence[Mapping[str, Any]]
-    """Of each: `disk`, `read_mib`, `write_mib`, `busy_mean` and `busy_max`."""
+    """A row each: `disk`, `read_mib`, `write_mib`, `busy_mean` and `busy_max`."""
     networks: Sequence[Mapping[str, Any]]
-    """Of each: `net`, `rx_mib`, `tx_mib`, and the mean and highest rates of a second."""
+    """A row each: `net`, `rx_mib`, `tx_mib`, and the mean and highest rates of a second."""
     cgroups: Sequence[Mapping[str, Any]]
-    """Of each control group: `cgroup`, `cpu_limit_cores`, `throttled_mean`, `mem_limit_mib`, `mem_used_mib_max`,
+    """A row per control group: `cgroup`, `cpu_limit_cores`, `throttled_mean`, `mem_limit_mib`, `mem_used_mib_max`,
     and how often it reached the limit of memory, `mem_limit_hits`."""
     processes: Sequence[Mapping[str, Any]]
-    """Of each of the command, and of others on its GPUs: `process`, `name`, `rank`, `role`, `seconds`, `cpu_mean`,
-    `cpu_max`, `main_wait_mean`, `rss_max_mib`, `gpus`, `gpu_mem_max_mib`, `gpu_sm_mean`; those that took most CPU
-    first."""
+    """A row per process of the command, and others on its GPUs, those with most CPU first: `process`, `name`, `rank`,
+    `role`, `seconds`, `cpu_mean`, `cpu_max`, `main_wait_mean`, `rss_max_mib`, `gpus`, `gpu_mem_max_mib`,
+    `gpu_sm_mean`."""
 
     def as_json(self) -> dict[str, Any]:
         return dict(document.as_json(vars(self)))
@@ -61,7 +61,7 @@ class MachineSampling:
     """How the machine was read, from the last segment."""
 
     cpu_share: float | None
-    """Of a core, for all reads together."""
+    """Share of a core, for all reads together."""
     lowered: Sequence[str]
     """Sources that were dear, with the rates at which they were read at last."""
     unread: Sequence[str]

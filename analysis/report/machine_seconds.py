@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gputel.analysis.runs.recording import Recording
 
 SLOW = 1.15  # times the median step
-SHARE = 0.05  # of the training that was slow
+SHARE = 0.05  # share of the training that was slow
 FEWEST_S = 5  # slow seconds, below which nothing is said
 MOST_S = 3600  # seconds that are looked at, evenly over all
 RECENT_S, BEFORE_S = 60, 600  # of an alarm: the longest slow stretch, and how much before it is compared

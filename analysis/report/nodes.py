@@ -98,7 +98,7 @@ def _machine(segments: Sequence[Described]) -> dict[str, Any]:
 
 
 def _ahead_of_storage(segments: Sequence[Described]) -> ClockInterval | None:
-    """By the last segment that storage tells of."""
+    """Compares the clocks by the last segment whose bundles storage has."""
     for segment, facts in reversed(segments):
         booted, boot = run_folder.booted_ns(facts), run_folder.boot_of(facts)
         if booted is not None and boot is not None:
@@ -111,7 +111,7 @@ def _ahead_of_storage(segments: Sequence[Described]) -> ClockInterval | None:
 def _clock(
     own: ClockInterval | None, first: ClockInterval | None, printed: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """By storage; else by the lines of steps, in which a node that prints late looks like a clock that is ahead."""
+    """Compares clocks by storage, else by the lines of steps: then a node that prints late looks ahead."""
     if own and first:
         ahead = own.after(first)
         return _offset(ahead.middle_s, ahead.error_s, BY_STORAGE)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 QUESTION = "overfitting"
 FEWEST = 4  # validation losses; with fewer there is no verdict
-RISEN = 0.005  # of the best value: a smaller rise does not count
+RISEN = 0.005  # share of the best value: a smaller rise does not count
 SAME = 1  # step: a save that names none stands behind the record of the step before
 NOISES = 3  # times the noise of the validation loss: a smaller rise does not count
 

@@ -30,11 +30,11 @@ MFU_QUESTION = "mfu"
 SHOWN = 0.05  # %: a smaller error is not shown
 
 HEADROOM_QUESTION = "headroom"
-RESERVE = 0.95  # of the memory; the rest is for fragmentation and other processes
+RESERVE = 0.95  # share of the memory; the rest is for fragmentation and other processes
 WORTH = 1.1  # least factor that is worth trying
 
 STRAGGLER_QUESTION = "stragglers"
-SLOWER = 0.95  # of the median clock of the other GPUs
+SLOWER = 0.95  # share of the median clock of the other GPUs
 THROTTLED = 0.05  # share of the training
 COMPARED = {"sm_mhz": "the clocks", "throttled_s": "the throttling"}
 

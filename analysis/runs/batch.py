@@ -58,12 +58,12 @@ class BatchFigures:
     config: dict[str, float | str]
     printed: float | None
     counted: float | None
-    """By how much the printed token count grows."""
+    """The growth of the printed token count per step."""
     by_rate: float | None
     """Throughput x step time; `rounding` is its relative error where nothing else tells the batch."""
     rounding: float
     changing: MeanBatch | None = None
-    """Of a batch that changes during the run: its mean over all steps."""
+    """The mean over all steps, if the batch changes during the run."""
 
 
 def batch_figures(log: PrintedFigures) -> BatchFigures:

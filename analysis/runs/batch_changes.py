@@ -17,7 +17,7 @@ CHANGED = 1.2  # factor between batches of one run from which on the batch is sa
 NEAR = 0.05  # relative difference between a printed batch and those of the steps
 EXACT = 2e-4  # relative error of a product of printed digits
 LEVEL, FEWEST = 9, 27  # records around one whose median is its level, and how many tell levels apart
-STEADY = 0.9  # of the records are at the level of those around them
+STEADY = 0.9  # share of the records that are at the level of those around them
 WHOLE = 0.5  # half a digit of a count that is not rounded
 PLACE = ("phase", "attempt")
 

@@ -26,7 +26,7 @@ FEWEST = 3  # steps that both must have
 MOST_COMPARED = 50  # logs with the same first loss that each log is compared with
 MOST_DECIMALS = 22  # up to which a power of ten is exact
 SAME = 4e-16  # relative difference of one number, rounded in two ways
-CLOSE = 0.01  # of a figure that one log prints as 431k and another as 430,977
+CLOSE = 0.01  # difference of a figure that one log prints as 431k and another as 430,977
 CLOCKS = ("dt_ms", "tok_per_sec", "total_time_min", "time")  # never the same in two runs
 
 

@@ -48,7 +48,7 @@ def long_dt(records: pl.DataFrame, log: LogLines, usual: pl.Series) -> pl.Series
 
 
 def _longer(dt: pl.Expr, usual: pl.Expr, alone: pl.Series) -> pl.Expr:
-    """As `long_dt`: pauses within step times would hide themselves in a scatter that counts them."""
+    """Like `long_dt`: a scatter that counted pauses within step times would hide them."""
     share = dt / usual
     steps = share.filter(alone) if alone.sum() >= ENOUGH else share
     deviation = (steps.quantile(0.75) - steps.quantile(0.25)) / 1.349

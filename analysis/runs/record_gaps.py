@@ -15,7 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 BLOCK = 20  # steps of a block of records, over which a coarse clock is good enough
-FINE = 0.01  # of a gap: a clock that is finer than this tells the time of one gap
+FINE = 0.01  # share of a gap: a clock that is finer than this tells the time of one gap
 FEWEST = 4  # step times that tell how much they scatter
 UNSEEN = 0.05  # the scatter of fewer, as a share of a step
 SCARCE = 3.0  # values: the middle half of so few is too narrow, by a factor of two in nine of ten cases

@@ -17,7 +17,7 @@ from gputel.analysis.stores.points import TagValues
 
 TIMES = 5  # as far, from which on two counts may differ
 FEWEST = 3  # values of a tag
-FAR = 0.5  # of the whole time, by which a moment does not fit
+FAR = 0.5  # share of the whole time, by which a moment does not fit
 EPOCHS, OTHERS = "epochs", "other-steps"
 
 

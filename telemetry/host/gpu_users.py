@@ -17,7 +17,7 @@ from gputel.telemetry.host.process_names import ProcessNames
 from gputel.telemetry.machine import COMMAND, GpuUsers, UserLook
 
 DEVICES = ("/dev/nvidia", "/dev/dxg")
-"""Of Linux, and of Windows' subsystem for it."""
+"""On Linux, and on Windows' subsystem for Linux."""
 INITIAL = "pid:[4026531836]"
 """The namespace of processes that no container has."""
 NO_START = 0

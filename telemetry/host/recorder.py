@@ -26,9 +26,9 @@ from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import PROCESS, Tier, TierColumn
 
 BUDGET = 0.005
-"""Of a core, for all reads together."""
+"""Share of a core, for all reads together."""
 ROOM = 0.7
-"""Of the budget: a source is read as often as before where all of it would take no more than this."""
+"""Share of the budget: a source is read as often as before where all of it would take no more than this."""
 PERIOD = round(SECOND / HZ[FAST])
 CATCH_UP = SECOND
 """A thread that is later than this leaves out the ticks that it missed."""

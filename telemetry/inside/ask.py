@@ -44,7 +44,7 @@ class AskedProcess:
     pid: int
     at_s: float
     facts: ProcessFacts
-    """Before the question, whose answer costs time, too."""
+    """Facts from before the question, since answering costs CPU time, too."""
     answer: Path
 
 

@@ -28,7 +28,7 @@ from gputel.telemetry.nvml.library import (
 
 COMPUTE, *OTHERS = (f"nvmlDeviceGet{kind}RunningProcesses" for kind in ("Compute", "Graphics", "MPSCompute"))
 VERSIONS = ("_v3", "_v2")
-"""Of one layout; the second is of drivers before R510."""
+"""Both have one layout; drivers before R510 have the second."""
 PROCESS = struct.Struct("=I4xQII")  # number, bytes of memory, GPU instance, compute instance
 SAMPLE = struct.Struct("=I4xQIIII")  # number, stamp, shares of SMs, memory, encoder and decoder
 UNKNOWN_BYTES = (1 << 64) - 1

@@ -95,7 +95,7 @@ class Screen:
         self._at_line_start = True
         self._drawn = self._removed = False
         self._length = 1
-        """Of the last status line, with its escape sequences."""
+        """Length of the last status line, with its escape sequences."""
         self._touched = 0
         """When output was last shown, or the status line removed."""
         self._notes, self._noted = b"", 0

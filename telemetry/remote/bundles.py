@@ -36,7 +36,7 @@ class GrownPiece:
 
 
 class BundleTimes(NamedTuple):
-    """By the boot clock of the sender, in nanoseconds; `boot` is which boot that was."""
+    """Times by the boot clock of the sender, in nanoseconds; `boot` names that boot."""
 
     sent: int | None
     acked_before: int | None

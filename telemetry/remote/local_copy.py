@@ -31,7 +31,7 @@ from gputel.telemetry.whole_files import write_whole
 
 AT_ONCE = 8  # objects that are fetched side by side: most of the time is the way there and back
 MOST_BYTES = 10 << 30
-"""Of all copies together; those that were not asked for the longest go first."""
+"""Size of all copies together; the least recently used go first."""
 STATE, LOCK = ".fetched.json", ".lock"
 INCOMPLETE = "is incomplete or changed"
 

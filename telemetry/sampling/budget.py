@@ -84,7 +84,7 @@ class TierBudget:
     calls: dict[CallKey, list[int]] = field(default_factory=dict)
     """Nanoseconds of each call in the reads of this window, over all GPUs."""
     median_ns: int = 0
-    """Of a read."""
+    """The median time of a read."""
     costs: dict[CallKey, int] = field(default_factory=dict)
     """The median of each call."""
 

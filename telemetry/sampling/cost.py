@@ -69,7 +69,7 @@ class SamplingCost:
     late: int = 0
     missed: int = 0
     counters: dict[tuple[str, str], CounterState] = field(default_factory=dict)
-    """By GPU and reading."""
+    """The counters by GPU and reading."""
     first: int | None = None
     last: int | None = None
     startup: tuple[float, float] | None = None
@@ -77,7 +77,7 @@ class SamplingCost:
     _minute: int = 0
     _closed: int | None = None
     _delays: deque[int] = field(default_factory=deque)
-    """Of the ticks since the last look."""
+    """Delays of the ticks since the last look."""
 
     def tick(self, deadline: int, now: int) -> None:
         """Count a tick that fired at `now`."""

@@ -29,7 +29,7 @@ SLOWER_THAN_FAST_NS = 100_000
 SLOWER_THAN_MEDIUM_NS = 2_000_000
 TOO_SLOW_NS = 100_000_000
 LOSES_LEAST = ("mem_used_mib", "pstate", "mem_mhz", "power_limit_w", "util", "mem_util", "sm_mhz", "throttle")
-"""Of readings that cost about the same, the first of these goes to a slower tier before the others."""
+"""If readings cost about the same, the first of these goes to a slower tier before the others."""
 STAYS = frozenset({"power_w", "power_avg_w", "temp_c"})
 """Readings that are never moved to a slower tier."""
 SLOWER = {ReadingRate.FAST: ReadingRate.MEDIUM, ReadingRate.MEDIUM: ReadingRate.SLOW}

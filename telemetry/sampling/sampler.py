@@ -55,7 +55,7 @@ class Spec:
     hz: float
     gpus: tuple[str, ...] | None
     max_overhead: float | None = None
-    """Of a core and for each GPU, for calls into the driver; None is the usual share for this rate."""
+    """Share of a core per GPU for calls into the driver; None is the usual share for this rate."""
     host: bool = False
     """Whether the machine around the GPUs is recorded, too."""
 

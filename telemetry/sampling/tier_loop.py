@@ -56,12 +56,12 @@ class TierLoop:
     work: list[GpuRead] = field(default_factory=list)
     """Each GPU that has a reader."""
     left: list[GpuRead] = field(default_factory=list)
-    """Those that the current read has yet to ask; all of them before it begins."""
+    """GPUs that the current read has yet to ask; all of them before it begins."""
     deadline: int = 0
-    """Of the tick in which the current read began, and when it began."""
+    """The deadline of the tick in which the current read began; `stamp` is when it began."""
     stamp: int = 0
     cost: ReadCost | None = None
-    """Of the current read, if the budget judges it."""
+    """The cost of the current read, if the budget judges it."""
     took: list[int] = field(default_factory=list)
     """How long the last read of each GPU took, where they are asked one by one."""
     asked: list[Reader] = field(default_factory=list)

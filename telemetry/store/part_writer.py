@@ -75,7 +75,7 @@ class PartWriter:
         """Tiers whose last block the disk did not take."""
         self._lost_to_full = 0
         self._journals: list[_Journal] = []
-        """Those of the current part; none while the disk is too full for it to begin."""
+        """The journals of the current part; none while the disk is too full to begin it."""
         self._seal_at: int | None = None
         self._values = 0
         self._syncer = Syncer(self._copies, on_trouble)

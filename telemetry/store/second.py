@@ -32,7 +32,7 @@ class RunningSecond:
         self._pieces: list[tuple[Decode, list[Taken]]] = []
         """Rows of one decoder each: a GPU that is lost or comes back changes it."""
         self.newest: list[Taken] = []
-        """Those of the last decoder."""
+        """The rows of the last decoder."""
         self.add = self.newest.append
 
     @property

@@ -27,7 +27,7 @@ BY_SIZE = (
 
 
 def panels(comparison: Comparison) -> Iterator[Curves]:
-    """Nothing where all runs are of one size."""
+    """Metrics by model size; no panels if all runs have the same size."""
     if comparison.summary["parameters"].drop_nulls().n_unique() < 2:
         return
     by_flops = _by_flops(comparison)

@@ -16,7 +16,7 @@ from gputel.analysis.document import Heat, Level, Numbers, PlotAxis
 
 MOST_COLUMNS = 480
 MOST_ROWS = 160
-KNOWN = 0.8  # of a window that must have been measured
+KNOWN = 0.8  # share of a window that must have been measured
 BEYOND = 2.0  # times the sensor's limit, up to which the picture goes
 KERNEL_S = 8  # seconds of ticks behind one value of a thinned series
 PASS_HZ, CUT_HZ = 0.4, 0.45  # of a series thinned to one value a second: passed, and half passed

@@ -36,7 +36,7 @@ POWERS: Floats = np.array([float(10**power) for power in range(HIGHEST_POWER + 1
 LARGEST = 4 * 10**18  # whole number that is divided
 
 _SPLIT = 2.0**27 + 1
-_DOUBT = 2.0**-45  # of the second quotient; its errors are below 2**-50
+_DOUBT = 2.0**-45  # share of the second quotient; its errors are below 2**-50
 
 
 def divided(wholes: Ints, power: Ints) -> tuple[Floats, npt.NDArray[np.bool_]]:
