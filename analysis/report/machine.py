@@ -48,8 +48,8 @@ class MachineSummary:
     """A row per control group: `cgroup`, `cpu_limit_cores`, `throttled_mean`, `mem_limit_mib`, `mem_used_mib_max`,
     and how often it reached the limit of memory, `mem_limit_hits`."""
     processes: Sequence[Mapping[str, Any]]
-    """A row per process of the command, and others on its GPUs, those with most CPU first: `process`, `name`, `rank`,
-    `role`, `seconds`, `cpu_mean`, `cpu_max`, `main_wait_mean`, `rss_max_mib`, `gpus`, `gpu_mem_max_mib`,
+    """A row per process of the command, and others on its GPUs, most CPU first: `process`, `name`, `rank`, `role`,
+    `seconds`, `cpu_mean`, `cpu_max`, `main_wait_mean`, `rss_max_mib`, `gpus`, `gpu_mem_max_mib`,
     `gpu_sm_mean`."""
 
     def as_json(self) -> dict[str, Any]:
