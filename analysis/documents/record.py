@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 
 from gputel.analysis import text
@@ -22,6 +23,7 @@ from gputel.analysis.report.summary import (
 
 TOO_FEW = "too few changes to tell"
 COVERED = 0.995  # share of the time, below which the covered share is mentioned
+LEAST_RANGE = 0.002  # share of the energy, below which the range of the difference is left out
 SHORTFALL = 0.95  # share of the rate asked for, below which the difference is mentioned
 SENSORS = {
     "power_w": "power",
@@ -82,6 +84,7 @@ def energies(gpu: GpuTotals) -> str | None:
     """Energy by the driver's counter and by the integral of power, and how far the integral is from the counter.
 
     The integral covers only the time with readings, and is compared with what the counter grew by in that time.
+    Where power rose or fell in between, late readings move the integral: the range says by how much.
     """
     counter, integral = gpu.energy_counter_j, gpu.energy_integral_j
     if integral is None:
@@ -97,8 +100,9 @@ def energies(gpu: GpuTotals) -> str | None:
     both = f"{text.energy(counter)} by counter, {by_integral}"
     if gpu.few_refreshes:
         return f"{both} (too short to compare)"
-    difference = gpu.energy_difference
-    return both if difference is None else f"{both} ({100 * difference:+.1f} %)"
+    difference, edges = gpu.energy_difference, (gpu.edges_j or 0.0) / (counter or math.inf)
+    within = f" ±{100 * edges:.1f} %" if edges >= LEAST_RANGE else " %"
+    return both if difference is None else f"{both} ({100 * difference:+.1f}{within})"
 
 
 def _duration(summary: RecordingSummary) -> str:

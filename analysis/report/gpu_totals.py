@@ -28,6 +28,8 @@ from gputel.telemetry.store.ticks import PartCache
 
 READINGS = ("power_w", "energy_j", "mem_used_mib", "temp_c", "throttle", "util")
 STRETCHES = 4
+LATE_REFRESHES = 2
+"""How old a reading of power may be: the mean over one refresh that stands for the next one."""
 MOST_CHUNKS = (
     6  # of ten minutes, up to which ticks are integrated; of more, the edges of whole seconds do not count
 )
@@ -44,15 +46,22 @@ class _Sums:
     counter: float | None = None
     counter_at: int | None = None
     unseen_j: float = 0.0  # growth of the counter while nothing was sampled
-    edges_j: float | None = (
-        None  # what the counter lacks at the edges, if all ticks were read for the integral
-    )
+    edges: Sequence[_Edge] = ()  # both ends, if all ticks were read for the integral
     first_ns: int | None = None
     last_ns: int = 0
     peaks: dict[str, float] = field(default_factory=dict)
     throttle_s: dict[str, int] = field(default_factory=dict)
     util_s: float = 0.0  # utilization in percent times seconds
     util_read_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """The first or the last tick of one GPU."""
+
+    lacking_j: float = 0.0  # what the counter lacks there: it is up to one refresh behind
+    power_w: float = math.nan
+    held_s: float = 0.0  # how long the integral holds its power
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,7 @@ class GpuTotals:
     refresh_hz: Mapping[str, float | None]
     covered: float | None  # share of the time from its first to its last sample in which power was measured
     unseen_j: float  # growth of the counter while no power was measured
+    edges_j: float | None  # by which the integral may be off at its edges, where power is read late
     every_poll: Sequence[str]  # readings that changed at every poll: the sensor may be faster
     throttle_s: Mapping[str, int]
     node: str | None = None
@@ -126,13 +136,13 @@ def folder_totals(folder: Path, *, refresh: bool = True) -> list[GpuTotals]:
     return [_row(gpu, sums, *found(folder, gpu, cache, sums)) for gpu, sums in summed.items()]
 
 
-def _row(gpu: str, sums: _Sums, refresh: dict[str, Refresh | None], edge_j: float) -> GpuTotals:
+def _row(gpu: str, sums: _Sums, refresh: dict[str, Refresh | None], first: _Edge, last: _Edge) -> GpuTotals:
     return GpuTotals(
         gpu=gpu,
         measured_s=sums.measured_s,
         power_mean_w=sums.joules / sums.measured_s if sums.measured_s else None,
         power_peak_w=sums.peaks.get("power_w"),
-        energy_counter_j=sums.counter_j + edge_j if sums.counted else None,
+        energy_counter_j=sums.counter_j + last.lacking_j - first.lacking_j if sums.counted else None,
         energy_integral_j=sums.joules if sums.measured_s else None,
         mem_peak_mib=sums.peaks.get("mem_used_mib"),
         temp_peak_c=sums.peaks.get("temp_c"),
@@ -140,9 +150,16 @@ def _row(gpu: str, sums: _Sums, refresh: dict[str, Refresh | None], edge_j: floa
         unseen_j=sums.unseen_j,
         util_mean=sums.util_s / sums.util_read_s if sums.util_read_s else None,
         refresh_hz={name: rate.hz if rate else None for name, rate in refresh.items()},
+        edges_j=_edges_j(refresh.get("power_w"), first, last),
         every_poll=[name for name, rate in refresh.items() if rate and rate.every_poll],
         throttle_s=sums.throttle_s,
     )
+
+
+def _edges_j(rate: Refresh | None, first: _Edge, last: _Edge) -> float | None:
+    if rate is None or math.isnan(last.power_w):
+        return None
+    return LATE_REFRESHES * abs(last.power_w - first.power_w) / rate.hz + last.power_w * last.held_s
 
 
 def _covered(sums: _Sums) -> float | None:
@@ -167,6 +184,7 @@ def _together(parts: Sequence[GpuTotals]) -> GpuTotals:
         energy_integral_j=joules,
         covered=_mean_share(parts),
         unseen_j=math.fsum(part.unseen_j for part in parts),
+        edges_j=total(part.edges_j for part in parts),
         util_mean=_util(parts),
         throttle_s={
             reason: sum(part.throttle_s.get(reason, 0) for part in parts) for reason in sorted(reasons)
@@ -219,8 +237,7 @@ def _integrate_ticks(sums: _Sums, ticks: pl.DataFrame) -> None:
     sums.first_ns, sums.last_ns = int(times[0]), int(holds.ends[-1])
     if "energy_j" in ordered.columns:
         sums.unseen_j = _unseen(ordered["energy_j"].cast(pl.Float64).to_numpy(), power, holds)
-    first, last = _counter_lag(ordered)
-    sums.edges_j = last - first
+    sums.edges = _edges_of(ordered)
 
 
 def _unseen(counter: Numbers, power: Numbers, holds: SampleAndHold) -> float:
@@ -293,38 +310,45 @@ def _unseen_between_seconds(before: int | None, rows: pl.DataFrame, steps: Numbe
 
 def _refresh_and_edges(
     folder: Path, gpu: str, cache: PartCache, _: _Sums
-) -> tuple[dict[str, Refresh | None], float]:
-    """Returns the refresh of each reading, and the joules that the counter lacks at the edges."""
+) -> tuple[dict[str, Refresh | None], _Edge, _Edge]:
+    """Returns the refresh of each reading, and both edges."""
     refresh: dict[str, Refresh | None] = {}
-    lacking: list[tuple[float, float]] = []
+    edges: list[_Edge] = []
     for chunk in frames.chunks(folder, most=STRETCHES, gpu=gpu, cache=cache):
         if len(chunk):
             determined = {name for name, rate in refresh.items() if rate}
             refresh.update(sensors.refresh_of_one(chunk, determined))
-            lacking.append(_counter_lag(chunk))
-    return refresh, lacking[-1][1] - lacking[0][0] if lacking else 0.0
+            edges += _edges_of(chunk)
+    return refresh, *_outermost(edges)
 
 
-def _edges(folder: Path, gpu: str, cache: PartCache, sums: _Sums) -> tuple[dict[str, Refresh | None], float]:
-    """Returns the joules that the counter lacks at the edges, and no refresh of any reading."""
-    if sums.edges_j is not None:
-        return {}, sums.edges_j
-    lacking = [
-        _counter_lag(chunk)
-        for chunk in frames.chunks(folder, ("power_w", "energy_j"), most=STRETCHES, gpu=gpu, cache=cache)
-        if len(chunk)
-    ]
-    return {}, lacking[-1][1] - lacking[0][0] if lacking else 0.0
+def _edges(
+    folder: Path, gpu: str, cache: PartCache, sums: _Sums
+) -> tuple[dict[str, Refresh | None], _Edge, _Edge]:
+    """Returns both edges, and no refresh of any reading."""
+    if sums.edges:
+        return {}, *_outermost(sums.edges)
+    edges: list[_Edge] = []
+    for chunk in frames.chunks(folder, ("power_w", "energy_j"), most=STRETCHES, gpu=gpu, cache=cache):
+        if len(chunk):
+            edges += _edges_of(chunk)
+    return {}, *_outermost(edges)
 
 
-def _counter_lag(ticks: pl.DataFrame) -> tuple[float, float]:
-    """Returns what the counter lacks at the first and the last tick: it is up to one refresh behind."""
+def _outermost(edges: Sequence[_Edge]) -> tuple[_Edge, _Edge]:
+    return (edges[0], edges[-1]) if edges else (_Edge(), _Edge())
+
+
+def _edges_of(ticks: pl.DataFrame) -> list[_Edge]:
+    """Returns the first and the last tick."""
     if not {"power_w", "energy_j"} <= set(ticks.columns):
-        return 0.0, 0.0
+        return [_Edge(), _Edge()]
     times = ticks["time"].dt.epoch("ns").to_numpy()
     counter, power = (ticks[name].cast(pl.Float64).to_numpy() for name in ("energy_j", "power_w"))
-    lacking = []
+    watts, widths = power[~np.isnan(power)], until_next(times).widths / SECOND
+    edges = []
     for edge in (0, -1):
         true = sensors.counter_at(times, counter, power, int(times[edge]))
-        lacking.append(0.0 if true is None or np.isnan(counter[edge]) else true - float(counter[edge]))
-    return lacking[0], lacking[1]
+        lacking = 0.0 if true is None or np.isnan(counter[edge]) else true - float(counter[edge])
+        edges.append(_Edge(lacking, float(watts[edge]) if len(watts) else math.nan, float(widths[edge])))
+    return edges

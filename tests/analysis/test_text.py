@@ -102,7 +102,7 @@ def test_duration_is_off_by_at_most_half_of_its_last_unit(seconds: float) -> Non
 
 def test_every_output_writes_a_quantity_in_the_same_words() -> None:
     """An hour and a minute, and a few gigajoules, at the end of a recording, in a comparison and in a plan."""
-    gpu = GpuTotals("0", 0.0, None, None, 3.1e9, None, None, None, {}, None, 0.0, [], {})
+    gpu = GpuTotals("0", 0.0, None, None, 3.1e9, None, None, None, {}, None, 0.0, None, [], {})
     assert record.energies(gpu) == f"{compare.AMOUNTS['energy'](3.1e9)} by counter" == "861.11 kWh by counter"
     stop = Estimate(3700 / 3600, 1, 2, "computed", ())
     assert plan.lasting(stop) == compare.AMOUNTS["time"](3700) == "1 h 02 min"

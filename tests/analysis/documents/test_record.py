@@ -146,6 +146,12 @@ def test_energies_of_few_refreshes_are_not_compared(folder: Callable[..., Path])
     assert "by integral (too short to compare)" in facts(short)["GPU 0"]
 
 
+def test_difference_of_energies_carries_its_range(folder: Callable[..., Path]) -> None:
+    summary = recording_summary(folder())
+    rising = replace(summary, gpus=[replace(summary.gpus[0], edges_j=60.0)])
+    assert "4,000.0 J by integral (+0.1 ±1.5 %)" in facts(rising)["GPU 0"]
+
+
 def test_energies_are_not_compared_with_a_counter_that_stood_still(folder: Callable[..., Path]) -> None:
     summary = recording_summary(folder())
     still = replace(summary, gpus=[replace(summary.gpus[0], energy_counter_j=0.0)])

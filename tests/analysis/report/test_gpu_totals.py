@@ -147,6 +147,28 @@ def test_few_rows_of_a_constant_power_have_no_difference(tmp_path: Path, compose
     assert (row.few_refreshes, row.energy_difference) == (True, None)
 
 
+@pytest.mark.parametrize(("before", "after"), [(70_000, 690_000), (690_000, 70_000), (300_000, 300_000)])
+def test_edges_of_a_short_run_explain_how_far_the_integral_is_from_the_counter(
+    tmp_path: Path, compose: Compose, before: int, after: int
+) -> None:
+    """Ten refreshes a second, each the mean of the last 100 ms; the load begins after one of four seconds."""
+    ticks = []
+    for n in range(400):
+        end = n // 10 * 100  # of the last refresh, in milliseconds
+        energy = before * min(end, 1000) + after * max(end - 1000, 0)
+        watts = (after if end > 1000 else before) + n // 10 % 2  # a sensor's last digit moves
+        ticks.append((0, n * SECOND // 100, [watts, energy // 1000, 0]))
+    compose(tmp_path, [replace(FAST, hz=100.0)], ticks)
+    (row,) = folder_totals(tmp_path)
+    assert row.energy_counter_j
+    assert row.energy_difference is not None
+    assert row.edges_j is not None
+    apart, held = row.energy_difference * row.energy_counter_j, after / 1000 / 100
+    assert apart == pytest.approx((before - after) / 1000 * 0.1 + held, abs=1)
+    assert abs(apart) <= row.edges_j + 0.01
+    assert row.edges_j == pytest.approx(abs(after - before) / 1000 * 0.2 + held, rel=0.05, abs=1)
+
+
 def test_few_refreshes_have_no_difference(tmp_path: Path, compose: Compose) -> None:
     record(compose, tmp_path, 20)
     (row,) = folder_totals(tmp_path)
