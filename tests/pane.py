@@ -3,8 +3,9 @@
 import os
 import shlex
 import subprocess
-import time
 from pathlib import Path
+
+from tests.recordings import until
 
 
 class Pane:
@@ -36,6 +37,13 @@ class Pane:
         return self.tmux("capture-pane", "-p", *options)
 
     def until(self, *expected: str) -> str:
-        while not all(words in (shown := self.text()) for words in expected):
-            time.sleep(0.05)
+        """Wait for all of these words; gives the screen on which they stand."""
+        shown = ""
+
+        def stand() -> bool:
+            nonlocal shown
+            shown = self.text()
+            return all(words in shown for words in expected)
+
+        until(stand, lambda: f"{expected} on\n{shown}")
         return shown

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gputel.telemetry import events
+from tests.ports import free_port
 from tests.recordings import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="recording is for Linux")
@@ -199,7 +200,7 @@ def test_recorder_stays_one_thread_with_every_option_of_the_guard() -> None:
 @pytest.mark.long
 def test_run_is_served_to_prometheus_while_it_is_recorded() -> None:
     pytest.importorskip("prometheus_client")
-    port = _free_port()
+    port = free_port()
     with start("--prometheus", f":{port}", command=training()) as recorder:
         text = _scraped(port, "gputel_train_loss{")
         recorder.terminate()
@@ -220,14 +221,6 @@ def _scraped(port: int, wanted: str) -> str:
         return text if wanted in text and "DCGM_FI_DEV_POWER_USAGE{" in text else ""
 
     return until(look, f"{wanted} among the metrics")
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.pane import Pane
+from tests.recordings import PATIENCE_S, until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("tmux")]
 
@@ -38,11 +38,6 @@ def tail(*words: str) -> str:
     return shlex.join([sys.executable, "-m", "gputel", "tail", *words])
 
 
-def wait_for(holds: Callable[[], bool]) -> None:
-    while not holds():
-        time.sleep(0.05)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="recording is for Linux")
 def test_recording_is_shown_and_q_leaves_it_running(pane: Pane, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "gputel", "record", "--simulate", "2xH100", "--out", "d16", "--"]
@@ -54,17 +49,17 @@ def test_recording_is_shown_and_q_leaves_it_running(pane: Pane, tmp_path: Path) 
         stderr=subprocess.DEVNULL,
     ) as recorder:
         try:
-            wait_for((tmp_path / "d16" / "run.json").exists)
+            until((tmp_path / "d16" / "run.json").exists, "a run folder")
             pane.run(tail("d16", "--price", "2.5", "--budget", "100"))
             pane.until(" d16   running", "SIMULATED: 2xH100", "gpu power", "● loss", "of $100.00", " q  quit")
             pane.tmux("send-keys", "q")
             pane.until("ended with 0")
             size = (tmp_path / "d16" / "output.log").stat().st_size
-            wait_for(lambda: (tmp_path / "d16" / "output.log").stat().st_size > size)
+            until(lambda: (tmp_path / "d16" / "output.log").stat().st_size > size, "more output")
             assert recorder.poll() is None
         finally:
             recorder.send_signal(signal.SIGINT)
-            recorder.wait(60)
+            recorder.wait(PATIENCE_S)
 
 
 @pytest.fixture
@@ -91,7 +86,7 @@ def test_view_follows_a_terminal_that_changes_its_size(pane: Pane, log: Path) ->
     pane.run(tail(log.name))
     pane.until("● loss", " q  quit")
     pane.tmux("resize-window", "-x", "160", "-y", "40")
-    wait_for(lambda: " q  quit" in (pane.text().splitlines() or [""] * 40)[-1])
+    until(lambda: " q  quit" in (pane.text().splitlines() or [""])[-1], "the keys on the last line")
     assert len(pane.text().splitlines()) == 40
 
 

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.ports import free_port
+
 SETTINGS = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -54,7 +56,7 @@ def cluster() -> Iterator[dict[str, str]]:
     folder.chmod(0o755)
     (folder / "state").mkdir()
     (folder / "spool").mkdir()
-    controller, first, second = _free_ports(3)
+    controller, first, second = (free_port() for _ in range(3))
     settings = folder / "slurm.conf"
     host = socket.gethostname().partition(".")[0]
     settings.write_text(
@@ -77,14 +79,6 @@ def cluster() -> Iterator[dict[str, str]]:
         for program in programs:
             program.wait()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _munged(folder: Path) -> subprocess.Popen[bytes]:

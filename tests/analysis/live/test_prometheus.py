@@ -24,6 +24,7 @@ from gputel.analysis.live.series import Points
 from gputel.analysis.live.state import RunState
 from gputel.analysis.live.view import GpuView, RunCost, View
 from gputel.telemetry.errors import GputelError
+from tests.ports import free_port
 from tests.recordings import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
@@ -179,7 +180,7 @@ def test_real_prometheus_scrapes_it(exporter: Exporter, view: View, tmp_path: Pa
         "global: {scrape_interval: 1s}\n"
         f"scrape_configs: [{{job_name: gputel, static_configs: [{{targets: ['{exporter.address}']}}]}}]\n"
     )
-    port = _free_port()
+    port = free_port()
     command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}"]
     command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
@@ -208,14 +209,6 @@ def _asked(port: int, query: str, patience_s: float = PATIENCE_S) -> list[dict[s
             return result
         time.sleep(0.1)
     raise AssertionError(f"prometheus has no {query} after {patience_s} s")
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def status(exporter: Exporter, host: str) -> int:

@@ -6,7 +6,6 @@ They are not in the development environment: `pip install accelerate deepspeed l
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from gputel.telemetry.inside import step_records, unseen
+from tests.ports import free_port
 from tests.telemetry.inside.pythons import environment, run
 from tests.telemetry.inside.test_real_torch import counts
 
@@ -151,12 +151,6 @@ ALONE = {
     "MASTER_ADDR": "127.0.0.1",
     "DS_ACCELERATOR": "cpu",
 }
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @pytest.mark.parametrize("name", TRAININGS)

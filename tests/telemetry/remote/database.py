@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from urllib.request import urlopen
 
 from gputel.telemetry.remote.push import EMPTY, Backlog, Pusher
 from gputel.telemetry.remote.receiver import Receiver
+from tests.ports import free_port
 
 
 @dataclass
@@ -64,12 +64,6 @@ def running(name: str, folder: Path, port: int | None = None) -> Iterator[Databa
         os.kill(process.pid, signal.SIGCONT)
         process.kill()
         process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def push_all(folder: Path, database: Database, backlog: Backlog) -> None:
