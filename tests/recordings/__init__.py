@@ -114,7 +114,7 @@ class Recorder:
         return self.process.pid
 
     def keeper(self) -> int:
-        return until(lambda: self._child(lambda pid: self._holds_log(pid)), "a keeper")
+        return until(lambda: self._child(self._holds_log), "a keeper")
 
     def sampler(self) -> int:
         return until(
@@ -148,10 +148,18 @@ class Recorder:
         os.kill(self.viewer, number)
 
     def kill_keeper(self) -> None:
-        """`kill -9`, and wait until it is gone: the next keeper that is found is another."""
-        keeper = self.keeper()
-        os.kill(keeper, signal.SIGKILL)
-        until(lambda: not is_alive(keeper), "the end of the keeper")
+        """`kill -9`, and wait until it is gone: the next keeper that is found is another.
+
+        A busy machine may see the end of the recording first.
+        """
+        found = until(lambda: self._child(self._holds_log) or self._has_ended(), "a keeper")
+        if found is not True:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(found, signal.SIGKILL)
+            until(lambda: not is_alive(found), "the end of the keeper")
+
+    def _has_ended(self) -> bool:
+        return self.process.poll() is not None
 
     def wait(self) -> int:
         """Its exit code, or -signal."""

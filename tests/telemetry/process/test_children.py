@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from gputel.telemetry import run_folder
-from gputel.telemetry.clock import SystemClock
+from gputel.telemetry.clock import SECOND, SystemClock
+from gputel.telemetry.process import children as children_of_viewer
 from gputel.telemetry.process.children import KeeperHandle, Supervisor
 from gputel.telemetry.process.keeper import KeeperState, OutputPipe
 from gputel.telemetry.sampling.status import Board
@@ -119,7 +120,11 @@ def killed_supervisor(kills: int) -> Supervisor:
     return supervisor
 
 
-def test_sampler_that_is_killed_in_its_first_seconds_is_restarted_at_once_and_the_next_one_later() -> None:
+def test_sampler_that_is_killed_in_its_first_seconds_is_restarted_at_once_and_the_next_one_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(children_of_viewer, "SHORT_LIFE", 600 * SECOND)
+    monkeypatch.setattr(children_of_viewer, "PATIENCE", (0, 0, 600 * SECOND))
     supervisor = killed_supervisor(1)
     assert supervisor.pid is not None
     os.kill(supervisor.pid, signal.SIGKILL)
@@ -159,7 +164,7 @@ def test_killed_sampler_is_restarted_and_the_gap_is_reported(record: Record) -> 
     assert recorder.sampler() != first
     recorder.kill(signal.SIGTERM)
     assert recorder.wait() == -signal.SIGTERM
-    assert [event["kind"] for event in recorder.events()] == ["gap"]
+    assert [event["kind"] for event in recorder.events()].count("gap") == 1
 
 
 @pytest.mark.long
