@@ -46,8 +46,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def _port(log: Path, process: subprocess.Popen[bytes]) -> int:
     while process.poll() is None:
-        for line in log.read_text().splitlines():
-            if "Running on http://127.0.0.1:" in line:
+        for line in log.read_text().splitlines(keepends=True):
+            if "Running on http://127.0.0.1:" in line and line.endswith("\n"):
                 return int(line.rpartition(":")[2].split("/")[0])
         time.sleep(0.02)
     pytest.fail(log.read_text())
