@@ -173,7 +173,7 @@ def _repeats(log: ParsedRows) -> Iterator[Doubt]:
         yield _doubt(
             "repeated-records",
             f"{again.height:,} of {rows.height:,} records repeat the step and all figures of the one before",
-            "two handlers print each line; `steps` counts each once",
+            "several handlers, or processes, print each line; `steps` counts each once",
             {"repeated": again.height, "records": rows.height},
             again["line"][0],
         )

@@ -78,7 +78,7 @@ def last_digits(line: bytes, pattern: Pattern) -> dict[Field, float]:
     return {
         what: values.last_digit(text, what)
         for what, span in spans
-        if what.kind == "number" and (text := line[slice(*span)]) not in what.nulls
+        if what.kind in ("number", "clock") and (text := line[slice(*span)]) not in what.nulls
     }
 
 

@@ -50,6 +50,12 @@ SIGNS = (
     ),
     _sign(
         "stop",
+        rb"(?i)\b(?:time|hours?|cost|budget|walltime)\b[^:\n]{0,30}\b(?:reached|exceeded|exhausted|used up)\b"
+        rb"[^:\n]{0,12}\b(?:stopping|exiting|ending training|shutting down)\b",
+        "interrupted",
+    ),
+    _sign(
+        "stop",
         rb"^\W*(?:\[?rank ?\d+\]?:? *)*KeyboardInterrupt\b|(?i:interrupted by (?:the )?user)|^\^C",
         "interrupted",
     ),

@@ -38,7 +38,7 @@ STUCK = patterns.lazy_regex(rb"[\w.?:]")  # a number directly before such a char
 
 
 def split(value: bytes, last: bool) -> tuple[bytes, bytes] | None:
-    """`658.60ms` -> (`658.60`, `ms`), `0:09:32` -> (`0:09:32`, `clock`). None if the value is not a number.
+    """`658.60ms` -> (`658.60`, `ms`); `0:09:32` and `1m 12s` are a `clock`. None if the value is not a number.
 
     `last` says that nothing of the record follows, so that letters right after the number were printed into the
     line by another process.
@@ -47,6 +47,8 @@ def split(value: bytes, last: bool) -> tuple[bytes, bytes] | None:
         clock = CLOCK.match(value)
         if clock and not STUCK.match(value, clock.end()):
             return clock.group(), b"clock"
+    if spelt := DURATION.match(value):
+        return spelt.group(), b"clock"
     number = NUMBER.match(value)
     if not number:
         return None
@@ -74,6 +76,9 @@ def read(text: bytes, what: Field) -> float | None:
 
 def last_digit(text: bytes, what: Field) -> float:
     """What the last digit of a number stands for, in the unit of its column: 10 ms of `5.20` seconds."""
+    if what.kind == "clock":
+        decimals = text.rpartition(b".")[2].rstrip(b" second") if b"." in text else b""
+        return float(10.0 ** -len(decimals) * what.times / what.over)
     mantissa, _, exponent = text.replace(b",", b"").lower().partition(b"e")
     power = int(exponent or 0) - len(mantissa.partition(b".")[2]) + what.shift
     return float(10.0**power * what.times / what.over)

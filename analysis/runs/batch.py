@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gputel.analysis.doubts import Doubt
-from gputel.analysis.runs.batch_changes import MeanBatch, changing_batch
+from gputel.analysis.runs.batch_changes import WHOLE, MeanBatch, changing_batch
 from gputel.analysis.runs.record_gaps import DITHERED, half_digit, median_with_error
 
 if TYPE_CHECKING:
@@ -58,20 +58,22 @@ class BatchFigures:
     config: dict[str, float | str]
     printed: float | None
     counted: float | None
-    """The growth of the printed token count per step."""
+    """The growth of the printed token count per step, within `counted_error`."""
     by_rate: float | None
     """Throughput x step time; `rounding` is its relative error where nothing else tells the batch."""
     rounding: float
+    counted_error: float = 0.0
     changing: MeanBatch | None = None
     """The mean over all steps, if the batch changes during the run."""
 
 
 def batch_figures(log: PrintedFigures) -> BatchFigures:
     """Reads what a log says of the tokens of a step."""
-    printed, counted = _number(log.config.get("batch_tokens")), _counted(log)
+    printed = _number(log.config.get("batch_tokens"))
+    counted, counted_error = _counted(log)
     rounding = _rounding(log) if printed is None and counted is None else 0.0
     changing = changing_batch(log, printed)
-    return BatchFigures(log.config, printed, counted, _by_rate(log), rounding, changing)
+    return BatchFigures(log.config, printed, counted, _by_rate(log), rounding, counted_error, changing)
 
 
 def step_tokens(figures: BatchFigures, gpus: int | None = None) -> StepTokens:
@@ -84,6 +86,7 @@ def step_tokens(figures: BatchFigures, gpus: int | None = None) -> StepTokens:
             counted, COUNTED, None, 1.0, (_other("batch", printed, "the token count grows by", counted),)
         )
     batch, origin = (printed, "printed") if printed is not None else (counted, COUNTED)
+    error = figures.counted_error if printed is None else 0.0
     if batch is None:
         return _from_rate(by_rate, figures.rounding)
     doubts = [*_micro_batches(figures.config, batch, gpus)]
@@ -96,7 +99,7 @@ def step_tokens(figures: BatchFigures, gpus: int | None = None) -> StepTokens:
             doubts.append(_unit(batch, by_rate, factor, gpus))
         elif not 1 / FAR < ratio < FAR:
             doubts.append(_other("batch", batch, "tok/s x dt is", by_rate))
-    return StepTokens(batch, origin, None, scale, tuple(doubts))
+    return StepTokens(batch, origin, error or None, scale, tuple(doubts))
 
 
 COUNTED = "computed from printed tokens and steps"
@@ -196,16 +199,26 @@ def _by_rate(log: PrintedFigures) -> float | None:
     return None if median is None else float(median)
 
 
-def _counted(log: PrintedFigures) -> float | None:
-    """Returns the median growth of the printed token count."""
+def _counted(log: PrintedFigures) -> tuple[float | None, float]:
+    """Returns the median growth of the printed token count, and its error.
+
+    Of a count that is rounded, such as `31.5M`, it is the growth over all records, or the one round batch near it.
+    """
     import polars as pl
 
     records = log.records
     if not {"tokens", "step"} <= set(records.columns):
-        return None
-    grown = records.select(pl.col("tokens").diff() / pl.col("step").diff())["tokens"]
-    median: Any = grown.filter(grown.is_finite() & (grown > 0)).median()
-    return None if median is None else round(float(median))
+        return None, 0.0
+    grown, steps = pl.col("tokens").diff(), pl.col("step").diff().cast(pl.Float64)
+    rows = records.select(grown=grown, steps=steps, each=grown / steps)
+    rows = rows.filter(rows["each"].is_finite() & (rows["each"] > 0))
+    half = half_digit(records["tokens"].drop_nulls().cast(pl.Float64)) if rows.height else 0.0
+    if half <= WHOLE or rows.height < FEWEST_ROWS:
+        return (None, 0.0) if rows.is_empty() else (round(_median(rows["each"])), 0.0)
+    covered = float(rows["steps"].sum())
+    each, error = float(rows["grown"].sum()) / covered, 2 * half / covered
+    exact = _as_batch(each, error / each)
+    return (round(each), error) if exact is None else (exact, 0.0)
 
 
 def _unit(batch: float, by_rate: float, factor: float, gpus: int | None) -> Doubt:

@@ -116,7 +116,7 @@ def test_usual_step_time_is_that_of_the_gaps_around_if_their_ends_cannot_explain
 
 @pytest.mark.parametrize(
     ("printed", "error_ms"),
-    [("5.20s", 5.0), ("5.200s", 0.5), ("5200ms", 0.5), ("5s", 500.0), ("0.30 s", 5.0)],
+    [("5.20s", 5.0), ("5.200s", 0.5), ("5200ms", 0.5), ("5s", 500.0), ("0.30 s", 5.0), ("1m 12.5s", 50.0)],
 )
 def test_printed_digits_are_the_range_of_a_step_time_that_never_changes(
     tmp_path: Path, printed: str, error_ms: float

@@ -95,3 +95,13 @@ def test_last_digit_of_rounded_values(values: list[float], half: float) -> None:
 def test_rounding_of_many_different_values_mostly_cancels() -> None:
     assert rounding_error(pl.Series([0.30, 0.31, 0.32, 0.33])) == pytest.approx(0.0005)
     assert rounding_error(pl.Series([0.31, 0.31])) == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize(("batch", "exact"), [(524_288, True), (499_321, False)])
+def test_rounded_token_count_is_no_exact_batch(read: Read, batch: int, exact: bool) -> None:
+    """A count in millions with three decimals grows by 524,000 or 525,000."""
+    lines = [f"s {n} loss {4 - n / 50:.4f} tokens {batch / 1e6 * (n + 1):.3f}M\n" for n in range(60)]
+    tokens = step_tokens(batch_figures(read("".join(lines))))
+    assert tokens.tokens is not None
+    assert tokens.tokens == batch if exact else abs(tokens.tokens - batch) <= (tokens.error or 0.0) + 0.5
+    assert (tokens.error is None) == exact
