@@ -29,6 +29,8 @@ _SIZE = lazy_regex(
 _AVERAGE = lazy_regex(r"(?i)[ _](?:avg|mean|average)$|^(?:avg|mean|average)[ _]")
 _STAMP = lazy_regex(rb"^\[[\d.:/| -]+\]\s*")  # one of an unknown form
 _EPOCH = lazy_regex(r"(?i)\bepoch\W*$")
+_SET = lazy_regex(r"(?i)^(?:val|valid|validation|eval|evaluation|test|dev)[ _]")
+_TRAIN = lazy_regex(r"(?i)^train(?:ing)?[ _]")
 _LONGEST = 200
 _LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
 
@@ -45,7 +47,10 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
     So are running figures of an evaluation that ends with a line of its own: `Sample: 7, pixAcc: 0.4`. A loss
     without a place below a line that speaks of a test, each time, is its result.
     """
-    candidates = [as_evaluation(c) if _is_result(c, lines) else c for c in candidates]
+    candidates = [
+        as_evaluation(c) if _is_result(c, lines) or _mirrors_training(c, candidates) else c
+        for c in candidates
+    ]
     counting = [c for c in candidates if c.role in ("train", "mixed") and c.loses]
     announced = [c for c in counting if "epoch" not in c.columns and _is_announced(c, lines)]
     totals = {total(c) for c in counting if c not in announced}
@@ -71,6 +76,21 @@ def _is_result(candidate: Candidate, lines: Sequence[bytes]) -> bool:
         return False
     trains = any("train" in cell.source.lower() for cell in candidate.metrics) or "lr" in candidate.columns
     return not trains and all(_announcement(lines, number) is not None for number in candidate.shape.lines)
+
+
+def _mirrors_training(candidate: Candidate, candidates: Sequence[Candidate]) -> bool:
+    """Whether it is `Valid acc: 0.8 | loss: 2.5` beside `Train acc: 0.9 | loss: 2.0`, of one set throughout."""
+    if candidate.role != "mixed":
+        return False
+    names = [_SET.sub("", cell.source.lower()) for cell in candidate.metrics]
+    own = [_SET.search(cell.source) is not None for cell in candidate.metrics]
+    return own[0] and not any(own[1:]) and any(_trains_alike(other, names) for other in candidates)
+
+
+def _trains_alike(other: Candidate, names: Sequence[str]) -> bool:
+    sources = [cell.source.lower() for cell in other.metrics]
+    bare = [_TRAIN.sub("", source) for source in sources]
+    return bool(sources) and bare == list(names) and bare[0] != sources[0]
 
 
 def _is_running(candidate: Candidate, candidates: Sequence[Candidate], lines: Sequence[bytes]) -> bool:

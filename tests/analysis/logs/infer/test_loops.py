@@ -78,6 +78,20 @@ def test_figures_of_a_loop_are_left_to_the_line_with_its_result(read: Callable[[
     assert log.evals["value"].to_list() == [1.5, 2.5, 3.5, 4.5, 5.5]
 
 
+def test_set_that_begins_a_line_is_that_of_all_its_figures(read: Callable[[str], Log]) -> None:
+    line = "2023.01.18 17:{0}:14 [Epoch: {0}] {1} acc: 0.8{0} | loss: {2}.15{0}\n"
+    log = read("".join(line.format(e, *each) for e in range(10, 20) for each in (("Train", 2), ("Valid", 3))))
+    assert log.records["step"].to_list() == list(range(10, 20))
+    assert log.records["loss"].max() < 3 < log.evals.filter(name="val_loss")["value"].min()
+
+
+def test_accuracy_of_a_set_beside_the_training_loss_leaves_the_line_a_record(
+    read: Callable[[str], Log],
+) -> None:
+    log = read("".join(f"[Epoch: {e}] valid acc: 0.8{e} | loss: 2.15{e}\n" for e in range(10, 20)))
+    assert log.records["loss"].len() == 10
+
+
 def test_loop_that_is_cut_off_has_no_result(read: Callable[[str], Log]) -> None:
     log = read("".join(map(loop_of, range(1, 6))).removesuffix("step 30/30 - loss: 5.30 - acc: 0.30\n"))
     assert log.evals.filter(name="val_loss")["value"].to_list() == [1.3, 2.3, 3.3, 4.3]
