@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from gputel.analysis.logs import formats, names, printed_settings, values
 from gputel.analysis.logs.infer import tables
-from gputel.analysis.logs.infer.dialects import MEASURE
+from gputel.analysis.logs.infer.dialects import MEASURE, PARTS
 from gputel.analysis.logs.infer.line_tables import compile_line
 from gputel.analysis.logs.infer.naming import name, vocabulary
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
@@ -131,7 +131,8 @@ class Candidate:
         named = self.place is not None and not self.place.guessed
         recurs = self.shape.count >= _RECURS and len(parts) > 1
         learns = any(n.column == "lr" and _LEARNS.search(n.source) for n in self.metrics)
-        learns = learns and self.place is not None and "tok_per_sec" in self.columns
+        several = sum(PARTS.search(n.column or "") is not None for n in self.metrics) > 1
+        learns = learns and self.place is not None and ("tok_per_sec" in self.columns or several)
         return self.loses or named or recurs or (self.is_terse and (bool(parts) or learns))
 
 

@@ -70,3 +70,10 @@ def test_saved_best_model_with_its_step_is_no_evaluation(read: Read) -> None:
     )
     assert read(text).evals["name"].to_list() == ["val_loss"] * 9
     assert len(set(read(text.replace("Saved new best", "Swapped in the")).evals["name"])) == 2
+
+
+def test_parts_of_a_loss_beside_a_learning_rate_are_records_without_a_loss(read: Read) -> None:
+    log = read("".join(f"k={i} CE {2 / (i + 1):.3f} Dice {1 / (i + 1):.3f} lr 0.01\n" for i in range(40)))
+    assert {"CE", "Dice"} <= set(log.metrics())
+    assert (log.records.height, "loss" in log.metrics()) == (40, False)
+    assert read("".join(f"k={i} price {2 / (i + 1):.3f} lr 0.01\n" for i in range(40))).records.height == 0
