@@ -166,11 +166,12 @@ def _counts(subject: RunData) -> dict[str, Figure | None]:
     numbered = log.records.filter(pl.col("step").is_not_null())
     figures: dict[str, Figure | None] = {}
     if numbered.height:
-        last, total = (
-            numbered["step"].max(),
-            numbered["total_steps"].max() if "total_steps" in numbered.columns else None,
-        )
-        figures |= {"last_step": figure(last), "total_steps": figure(total or log.config.get("total_steps"))}
+        announced, total = numbered, None
+        if "total_steps" in numbered.columns and numbered["total_steps"].count():
+            has_total = pl.col("total_steps").is_not_null().any().over("phase", "attempt")
+            announced, total = numbered.filter(has_total), numbered["total_steps"].max()
+        total = total or log.config.get("total_steps")
+        figures |= {"last_step": figure(announced["step"].max()), "total_steps": figure(total)}
     if batch and "tokens" in numbered.columns and len(log.places) == 1:
         figures |= _tokens(numbered.filter(pl.col("tokens").is_not_null()), float(batch.value))
     ranks = log.records["rank"].drop_nulls().n_unique()

@@ -19,6 +19,7 @@ from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT, TOKEN_RATES
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
 from gputel.analysis.logs.patterns import lazy_regex
 
+_APART = lazy_regex(r"(?:^|\s)/\s")  # `STATE observe / ACTION 0.0 / EPSILON 0.1`
 _STRIPPED = " \t'\"=:([{<|>~*@-"
 _CUTS = lazy_regex(r"[|,;~{}\[\t=•│┃]|  |>>|->|\)\s|\]|(?<=\s)-\s|\.\s")
 _RIGHT_END = lazy_regex(r"[|,;)\]}~\t]|  |\s-\s|$")
@@ -195,7 +196,7 @@ def _left_key(left: str, after_value: bool) -> str | None:
         return None
     chunk = _CUTS.split(text if not text.endswith((")", "]")) else text + "\0")[-1].rstrip("\0")
     chunk = _VERB.sub("", re.split(r":\s", chunk)[-1].strip()).strip(" \t'\"([{<|:*#>-.")
-    words = chunk.split()
+    words = _APART.split(chunk)[-1].split()
     if not words or not any(c.isalpha() for c in chunk) or chunk in _BARE_VERBS:
         return None
     return " ".join(words if len(words) <= 5 else words[-2:])

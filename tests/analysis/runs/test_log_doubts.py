@@ -56,3 +56,13 @@ def test_log_whose_clock_was_set_takes_the_time_of_its_steps(tmp_path: Path, shi
     answer = run_report.answer(run_report.make_report(subject))
     assert sum(row["duration_s"] for row in answer["time"]) == pytest.approx(240, abs=1)
     assert answer["phases"][0]["step_s"] == pytest.approx(2.001, abs=0.001)
+
+
+@pytest.mark.parametrize(("last", "doubts"), [(40, 0), (60, 1)])
+def test_total_is_that_of_the_attempt_that_announces_it(tmp_path: Path, last: int, doubts: int) -> None:
+    first = [f'{{"step": {i}, "loss": {9 / i}}}\n' for i in range(1, 201)]
+    again = [f'{{"step": {i}, "total_steps": 40, "loss": {9 / i}}}\n' for i in range(1, last + 1)]
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(first + again))
+    found = log_doubts(read_run(path))
+    assert sum("announces" in doubt.evidence for doubt in found) == doubts

@@ -33,6 +33,7 @@ def columns(*lines: str) -> list[str | None]:
         ("[epoch:1/9] [step:20] [loss:0.233] [lr:0.0093]", ["epoch", "epochs", "step", "loss", "lr"]),
         ("(trainer:732) step 20 loss 0.233", [None, "step", "loss"]),
         ("held_out_nll 1.64", ["val_loss"]),
+        ("step 3 / STATE observe / ACTION 0.5 / EPSILON 0.1", ["step", "ACTION", "EPSILON"]),
         ("step 3 loss 2.5 error rate 0.1", ["step", "loss", "error_rate"]),
         ("Epoch 3 - avg_train_loss: 2.5 avg_val_loss: 2.6", ["epoch", "loss_avg", "val_loss"]),
         (
