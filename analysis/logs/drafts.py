@@ -68,8 +68,17 @@ class OpenRecord:
             return not any(name in self.cells for name in new)
         if step is None or step != self.step or self._is_elsewhere(line):
             return False
-        repeats = any(name in self.cells or name in self.evals for name in new)
-        return not repeats or (_is_counted(line) and line.pattern not in self.kinds)
+        known = [name in self.cells or name in self.evals for name in new]
+        if not any(known) or not _is_counted(line):
+            return not any(known)
+        return line.pattern not in self.kinds or (not all(known) and self._sums_up(line))
+
+    def _sums_up(self, line: ParsedLine) -> bool:
+        """Whether it ends the epoch of the record: it prints the same loss once more, and evaluates."""
+        loss = line.cells.get("loss")
+        return (
+            bool(line.shape.evals) and not self.evals and loss is not None and loss == self.cells.get("loss")
+        )
 
     def _is_elsewhere(self, line: ParsedLine) -> bool:
         """Whether the line is of the same step, but of another epoch, iteration or batch."""

@@ -31,6 +31,7 @@ _STAMP = lazy_regex(rb"^\[[\d.:/| -]+\]\s*")  # one of an unknown form
 _EPOCH = lazy_regex(r"(?i)\bepoch\W*$")
 _SET = lazy_regex(r"(?i)^(?:val|valid|validation|eval|evaluation|test|dev)[ _]")
 _TRAIN = lazy_regex(r"(?i)^train(?:ing)?[ _]")
+_TRAINS = lazy_regex(rb"(?i)\W*(?:start\w* |begin\w* )?(?:train\w*|epoch)\b")  # what stands above it is over
 _LONGEST = 200
 _LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
 
@@ -154,8 +155,10 @@ def _announced_apart(
     if main.place or not begins:
         return {}
     texts: dict[str, None] = {}
-    for number in main.shape.lines:
+    for before, number in pairwise((-1, *main.shape.lines)):
         above = max(begins.intersection(range(number - _ABOVE, number)), default=None)
+        if above is not None and above > before:
+            continue  # the first figures below such a line are its own
         first = max(0, number - _ABOVE) if above is None else above + 1
         text = _announcement(lines[first:number], number - first)
         if text is not None:
@@ -185,6 +188,8 @@ def _announcement(lines: Sequence[bytes], number: int) -> str | None:
             return None
         if _ANNOUNCES.search(english(line)):
             return line.decode(errors="replace").strip()
+        if _TRAINS.match(line):
+            return None
     return None
 
 

@@ -45,6 +45,20 @@ def test_line_of_the_same_kind_that_prints_a_value_again_is_a_copy() -> None:
     assert not opened(step=3.0, loss=2.0).takes(line(FIRST, step=3.0, loss=2.0), 3.0)
 
 
+@pytest.mark.parametrize(
+    ("cells", "takes"),
+    [
+        ({"loss": 2.0, "val_loss": 2.5}, True),
+        ({"loss": 2.25, "val_loss": 2.5}, False),
+        ({"loss": 2.0, "lr": 1e-4}, False),
+    ],
+)
+def test_line_of_the_same_kind_with_the_same_loss_and_an_evaluation_ends_the_epoch(
+    cells: dict[str, float], takes: bool
+) -> None:
+    assert opened(step=3.0, loss=2.0).takes(line(FIRST, step=3.0, **cells), 3.0) is takes
+
+
 def test_part_adds_to_any_record_that_lacks_its_values() -> None:
     record = opened(step=3.0, loss=2.0)
     part = line(kind("part", "part"), lr=1e-4)

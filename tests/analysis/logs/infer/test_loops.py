@@ -60,6 +60,20 @@ def test_figures_below_any_other_heading_are_no_evaluation(read: Callable[[str],
     assert read(blocks("Saved epoch: {0}")).evals.height == 0
 
 
+@pytest.mark.parametrize("often", [2, 3, 5])
+def test_line_above_the_first_figures_of_an_epoch_announces_no_evaluation(
+    often: int, read: Callable[[str], Log]
+) -> None:
+    epoch = "Training epoch: {0}\n{2}\tmean_loss: {1:.4f}\n"
+    log = read(
+        "".join(
+            epoch.format(e, 9 / e, "Testing how fast the disk of the data is...\n" if e % often == 0 else "")
+            for e in range(1, 31)
+        )
+    )
+    assert (log.records.height, log.evals.height, log.records["loss"].max()) == (30, 0, 9.0)
+
+
 def loop_of(number: int, result: str = "") -> str:
     train = [f"step {i}/60 - loss: {9 / i:.3f} - acc: 0.5\n" for i in range(10, 70, 10)]
     evaluation = [f"step {i}/30 - loss: {number}.{i} - acc: 0.{i}\n" for i in (10, 20, 30)]
