@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gputel.analysis.align import measured
+from gputel.analysis.align.join import measured
 from gputel.analysis.align.marks import LogMark
 from gputel.analysis.align.spans import of_marks
 

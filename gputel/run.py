@@ -160,9 +160,9 @@ class Run:
 
     def per_step(self) -> pl.DataFrame:
         """What each step took and cost: a row per record, divided by the steps that it stands for."""
-        from gputel.analysis import align
+        from gputel.analysis.align import join
 
-        return align.per_step(self.data)
+        return join.per_step(self.data)
 
     def report(self, *, keep_idle: bool = False) -> Report:
         """What `gputel report` prints. `keep_idle`: with what was recorded before and after the work."""

@@ -13,8 +13,3 @@ windows      sums, means, peaks and counter energy over windows of time; what a 
 join         spans x samples -> cost of each span, step and kind
 offsets      clocks of nodes and ranks; overlap of log and telemetry
 """
-
-from gputel.analysis.align.join import measured, per_step, totals
-from gputel.analysis.align.spans import cut_spans
-
-__all__ = ["cut_spans", "measured", "per_step", "totals"]

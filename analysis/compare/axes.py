@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gputel.analysis import align
 from gputel.analysis.align import join
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.samples import gpu_samples
-from gputel.analysis.align.spans import SCHEMA
+from gputel.analysis.align.spans import SCHEMA, cut_spans
 from gputel.analysis.runs.facts import estimated_flops
 from gputel.analysis.runs.printed_times import seconds_by_dt
 from gputel.analysis.text import JOULES_PER_KWH
@@ -200,7 +199,7 @@ class PhaseEnergy:
         train = self.spans.filter(pl.col("kind") == "train")
         if train.is_empty():
             return {}
-        row: dict[str, Any] = align.totals(train).row(0, named=True)
+        row: dict[str, Any] = join.totals(train).row(0, named=True)
         each = join.of_spans(train)
         complete = each.filter((pl.col("measured") >= join.WHOLE) & _joules(each).is_not_null())
         tokens = (tokens_per_step or 0) * float(complete["steps"].sum())
@@ -216,12 +215,12 @@ def phase_energy(subject: RunData, phase: str) -> PhaseEnergy:
     gpu = gpu_samples(subject, FEW)
     if gpu is None:
         return PhaseEnergy(None, NOTHING)
-    cut = align.cut_spans(subject)
+    cut = cut_spans(subject)
     first = cut.filter((pl.col("phase") == phase) & (pl.col("kind") == "train"))["start"].min()
     if first is None:
         return PhaseEnergy(None, TIMELESS)
     last = cut.filter(pl.col("phase") == phase)["end"].max()
-    spans = align.measured(cut, gpu).filter(pl.col("start") >= first, pl.col("end") <= last).sort("end")
+    spans = join.measured(cut, gpu).filter(pl.col("start") >= first, pl.col("end") <= last).sort("end")
     covered = spans.select((pl.col("measured").fill_null(0) * pl.col("duration_s")).sum()).item()
     whole = float(spans["duration_s"].sum())
     if covered < COVERED * whole:
@@ -242,7 +241,7 @@ def _with_gaps(spans: pl.DataFrame, gpu: Readings) -> pl.DataFrame | None:
     whole = spans.select(pl.col(name).first() for name in SCHEMA).with_columns(
         start=pl.lit(spans["start"].min(), TIME), end=pl.lit(spans["end"].max(), TIME)
     )
-    counted = align.measured(whole, gpu)["energy_counter_j"][0]
+    counted = join.measured(whole, gpu)["energy_counter_j"][0]
     if counted is None:
         return None
     silent_s = pl.col("duration_s") * (1 - pl.col("measured").fill_null(0))

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gputel.analysis.align import cut_spans, join
+from gputel.analysis.align import join
 from gputel.analysis.align.samples import gpu_samples
+from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.catalogue import facts
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.file_names import file_name

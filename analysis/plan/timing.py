@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from gputel.analysis.align import cut_spans, join, measured
+from gputel.analysis.align import join
+from gputel.analysis.align.join import measured
+from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.align.step_time import (
     SURE,
     StepTime,

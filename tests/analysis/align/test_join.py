@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.analysis.align import measured
-from gputel.analysis.align.join import with_gpus
+from gputel.analysis.align.join import measured, with_gpus
 from gputel.analysis.align.samples import of_table
 
 START = 1_772_359_200_000_000_000  # 1 March 2026, 10:00:00

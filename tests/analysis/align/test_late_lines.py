@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gputel.analysis.align import cut_spans
 from gputel.analysis.align.marks import log_marks
+from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.align.timestamps import timed_log
 from gputel.analysis.report.run_report import make_report
 from gputel.analysis.runs import RunData, read_run

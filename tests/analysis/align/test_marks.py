@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gputel.analysis.align import cut_spans, measured, totals
+from gputel.analysis.align.join import measured, totals
+from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.runs import RunData, read_run
 from tests.analysis.align.conftest import evaluated_every_20
 from tests.recordings.printed import kinds_and_seconds, saved, step, validation

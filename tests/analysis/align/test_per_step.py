@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import gputel
-from gputel.analysis.align import measured, per_step, samples, totals
-from gputel.analysis.align.join import of_spans, with_gpus
+from gputel.analysis.align import samples
+from gputel.analysis.align.join import measured, of_spans, per_step, totals, with_gpus
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.runs import RunData, read_run

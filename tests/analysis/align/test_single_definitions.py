@@ -13,7 +13,7 @@ import pytest
 
 import gputel.analysis
 from gputel.analysis import columns
-from gputel.analysis.align import measured
+from gputel.analysis.align.join import measured
 from gputel.analysis.align.windows import longest_silence_ns
 from gputel.analysis.compare import compare, gate
 from gputel.analysis.document import Curves, Heat, PlotAxis

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.analysis.align import cut_spans, join, measured
+from gputel.analysis.align import join
+from gputel.analysis.align.join import measured
 from gputel.analysis.align.marks import LogMark
-from gputel.analysis.align.spans import of_marks
+from gputel.analysis.align.spans import cut_spans, of_marks
 from gputel.analysis.documents.report_tables import phase_name
 from gputel.analysis.runs import RunData, read_run
 from tests.recordings.printed import SECOND, kinds_and_seconds, saved, step, validation

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis import runs
-from gputel.analysis.align import cut_spans, measured, timestamps
+from gputel.analysis.align import timestamps
+from gputel.analysis.align.join import measured
 from gputel.analysis.align.offsets import overlap
 from gputel.analysis.align.samples import gpu_samples
+from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.align.timestamps import timed_log
 from gputel.analysis.runs import read_run
 from gputel.telemetry.errors import GputelError
