@@ -13,7 +13,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputel.telemetry import source_code
 from gputel.telemetry.own_files import is_foreign
 from gputel.telemetry.secrets import mask
 
@@ -88,6 +87,8 @@ def _saved(subject: RunData) -> SavedSource | None:
     """The source of a run's last segment; None where none was saved."""
     if subject.recording is None:
         return None
+    from gputel.telemetry import source_code
+
     segment = subject.recording.folder.segments[-1].path
     contents = source_code.describe(segment)
     if not contents:

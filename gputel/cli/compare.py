@@ -91,7 +91,6 @@ def command(
     from gputel.analysis import compare
     from gputel.analysis.compare.answer import comparison_json
     from gputel.analysis.documents.compare import comparison_document
-    from gputel.analysis.exports.tables import write_comparison
 
     flags = {flag: asked.pop(flag) for flag in (*options.FLAGS, *TABLES)}
     kinds = options.checked(flags, out, NAME, TABLES, force=force)
@@ -106,6 +105,8 @@ def command(
     comparison = compare.compare(subjects, target=dict(asked.pop("target")), **asked)
     document = comparison_document(comparison, drawn=bool(kinds))
     if flags["csv"]:
+        from gputel.analysis.exports.tables import write_comparison
+
         _wrote(write_comparison(comparison, out, NAME, force=force))
     if flags["markdown"]:
         _wrote(_write_markdown(document, out, force=force))
