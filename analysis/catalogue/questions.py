@@ -151,8 +151,9 @@ def settings(connection: sqlite3.Connection) -> dict[str, dict[str, float | str]
 
 
 def _order(word: str, names: KnownNames) -> str:
-    """`-NAME` is downwards; unknown values come last either way."""
-    return f"{expression(word.lstrip('-'), names)} {'DESC' if word.startswith('-') else 'ASC'} NULLS LAST"
+    """`-NAME` is downwards; unknown values come last either way, and run2 before run10."""
+    way = "DESC" if word.startswith("-") else "ASC"
+    return f"{expression(word.lstrip('-'), names)} COLLATE natural_order {way} NULLS LAST"
 
 
 def _quoted(name: str) -> str:

@@ -37,6 +37,7 @@ function readAddress() {
   const zoom = rangeOf(words.get("zoom"));
   if (zoom) view.zoom.set(linkOf(chart), zoom);
   for (const other of charts) other.yZoom = rangeOf(words.get(`y-${other.panel.name}`));
+  measureBar();
   chart.canvas.closest("figure").scrollIntoView();
 }
 

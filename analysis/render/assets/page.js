@@ -124,7 +124,8 @@ function follow(links) {
   if (heads.length) addEventListener("scroll", mark, { passive: true });
 }
 
-// A link brings a heading or a plot to below the controls, which are as high as the runs need.
+// A link brings a heading or a plot to below the controls, which are as high as the runs need. Measured only then: it
+// makes the browser lay out the page once more.
 function measureBar() {
   const bar = document.querySelector(".bar"), height = getComputedStyle(bar).position === "sticky" ? bar.offsetHeight : 0;
   document.documentElement.style.setProperty("--bar", `${height}px`);
@@ -148,13 +149,13 @@ async function start() {
   for (const holder of document.querySelectorAll("[data-target]")) makeExplorable(holder);
   controls(data.panels, data.runs);
   follow(document.querySelectorAll(".contents a"));
-  measureBar();
   readAddress();
   redraw();
   let width = innerWidth;
-  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; measureBar(); redraw(); } });
+  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; redraw(); } });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw());
   addEventListener("keydown", (event) => { if (event.key === "?" && event.target.tagName !== "INPUT") showKeys(); });
+  addEventListener("click", (event) => { if (event.target.closest?.("a[href^='#']")) measureBar(); });
   addEventListener("hashchange", () => { readAddress(); redraw(); });
   addEventListener("beforeprint", layOutForPrint);
   addEventListener("afterprint", layOutForScreen);

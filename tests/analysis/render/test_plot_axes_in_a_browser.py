@@ -9,7 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gputel.analysis.document import Conversion, Curves, Document, Heat, Marker, PlotAxis, Section, Series
+from gputel.analysis.document import (
+    Conversion,
+    Curves,
+    Document,
+    Heat,
+    Marker,
+    PlotAxis,
+    Section,
+    Series,
+    Table,
+)
 from gputel.analysis.render import html, ranges
 from tests.browser import Browser, Tab
 
@@ -18,7 +28,7 @@ pytestmark = [pytest.mark.needs("chromium"), pytest.mark.long]
 STEP, TIME = PlotAxis("step", "step"), PlotAxis("time", "time", "s", 0)
 
 
-def opened(chromium: Browser, folder: Path, *items: Curves | Heat, runs: tuple[str, ...] = ()) -> Tab:
+def opened(chromium: Browser, folder: Path, *items: Curves | Heat | Table, runs: tuple[str, ...] = ()) -> Tab:
     file = folder / "page.html"
     file.write_bytes(html.html(Document("runs", [Section("", items, wide=True)], runs=runs)))
     tab = chromium.tab(1280, 900)
@@ -93,6 +103,34 @@ def test_pages_and_pictures_have_the_same_first_range(
     assert tab.evaluate("titleOfAxis(charts[0])").replace(" (double click shows all)", "") == known.title(
         STEP
     )
+
+
+def many_runs(chromium: Browser, folder: Path) -> Tab:
+    names = tuple(f"run{n}" for n in range(40))
+    table = Table("Summary", ("run", "loss"), [(name, 3.0) for name in names])
+    return opened(chromium, folder, table, loss(*[20] * 40), runs=names)
+
+
+def test_plots_below_a_long_table_begin_on_the_first_screen_and_paper_has_every_row(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    tab = many_runs(chromium, tmp_path)
+    assert tab.evaluate("document.getElementById('loss').getBoundingClientRect().top") < 900
+    head, row = (
+        f"document.querySelector('{cell}').getBoundingClientRect()" for cell in ("thead th", "tbody th")
+    )
+    tab.evaluate("document.querySelector('.scroll').scrollTop = 200")
+    assert tab.evaluate(f"{head}.top > {row}.bottom")
+    tab.call("Emulation.setEmulatedMedia", media="print")
+    assert tab.evaluate("(b => b.scrollHeight === b.clientHeight)(document.querySelector('.scroll'))")
+
+
+def test_link_to_a_plot_brings_it_to_below_the_controls(chromium: Browser, tmp_path: Path) -> None:
+    tab = many_runs(chromium, tmp_path)
+    tab.evaluate("document.querySelector('main').style.paddingBottom = '2000px'; location.hash = '#loss'")
+    tab.until("scrollY > 0")
+    top = tab.evaluate("document.getElementById('loss').getBoundingClientRect().top")
+    assert 0 <= top - tab.evaluate("document.querySelector('.bar').offsetHeight") < 20
 
 
 def recording() -> tuple[Curves, Curves]:
