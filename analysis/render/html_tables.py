@@ -14,6 +14,12 @@ from gputel.analysis.document import Table
 from gputel.telemetry import secrets
 
 LONGEST_NUMBER = 24  # letters of a cell that is kept on one line; a sentence may begin with a digit too
+LETTER, PADDING, ARROW = (
+    7.4,
+    14,
+    16,
+)  # CSS pixels: of a letter, beside a cell, beside the head of a table that sorts
+LEAST_HEAD, HALF = 62, 640  # CSS pixels: of a column, of half a window
 FEW_COLUMNS = 5  # of short cells: such a table leaves room for a plot beside it
 
 
@@ -28,7 +34,8 @@ def html_table(table: Table, level: int) -> str:
     if table.folded:
         return f'<details class="table"><summary>{escaped(table.title)}</summary>{body}{note}</details>'
     target = f' data-target="{escaped(table.target)}"' if table.target else ""
-    return f'<div class="table{" narrow" if _is_narrow(table) else ""}"{target}>{body}{note}</div>'
+    width = " narrow" if _is_narrow(table) else " half" if _pixels(table) <= HALF else ""
+    return f'<div class="table{width}"{target}>{body}{note}</div>'
 
 
 def heading(title: str, level: int) -> str:
@@ -96,3 +103,19 @@ def _is_narrow(table: Table) -> bool:
     cells = [cell for row in table.rows for cell in row[1:]]
     short = all(len(str(cell)) <= LONGEST_NUMBER for cell in cells if isinstance(cell, str))
     return short and 1 < len(table.columns) <= FEW_COLUMNS
+
+
+def _pixels(table: Table) -> float:
+    """About how wide it is; heads are broken between words."""
+    arrow = ARROW if len(table.rows) > 2 else 0
+    heads = (max(map(len, head.split()), default=0) * LETTER + arrow for head in table.columns)
+    cells = (max(map(_letters, column)) * LETTER for column in zip(*table.rows, strict=True))
+    return sum(
+        max(LEAST_HEAD, head + PADDING, cell + PADDING) for head, cell in zip(heads, cells, strict=False)
+    )
+
+
+def _letters(cell: object) -> int:
+    return len(
+        cell if isinstance(cell, str) else text.number(cell) if isinstance(cell, (int, float)) else "–"
+    )
