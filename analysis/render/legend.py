@@ -118,7 +118,8 @@ def _bars(panel: Bars) -> Iterator[tuple[str, Any]]:
 
 
 def _dot(series: Series) -> dict[str, Any]:
-    return {"marker": "o", "markersize": 2} if series.style == "dots" else {}
+    """A dot in the middle of so short a line would hide its dashes."""
+    return {"marker": "o", "markersize": 2} if series.style == "dots" and dashes(series) == "-" else {}
 
 
 def tint(number: int) -> str:

@@ -34,7 +34,9 @@ def test_few_short_columns_leave_room_beside_them() -> None:
     assert 'class="table narrow"' in html_table(Table("T", ("", "d16", "d24"), [("loss", "2.9", "2.8")]), 2)
     assert 'class="table half"' in html_table(Table("T", tuple("abcdef"), [tuple("abcdef")]), 2)
     assert 'class="table"' in html_table(Table("T", tuple("abcdefghijkl"), [tuple("abcdefghijkl")]), 2)
-    assert 'class="table"' in html_table(Table("T", ("a",), [("a sentence that needs the whole width " * 3,)]), 2)
+    assert 'class="table"' in html_table(
+        Table("T", ("a",), [("a sentence that needs the whole width " * 3,)]), 2
+    )
     row = ("a run with a name that is longer than a cell", 2.9)
     assert 'class="table narrow"' in html_table(Table("T", ("run", "loss"), [row]), 2)
 
