@@ -141,7 +141,8 @@ class Optimizer:
 
 
 def optimizer(model: nn.Module, plan: TrainingPlan, rank: int) -> Optimizer:
-    """One group each for embedding, head and the matrices of the blocks."""
+    """One group each for embedding, head and the matrices of the blocks. Muon is compiled on a GPU only: on a CPU its
+    time goes into the products themselves."""
     weights = dict(model.named_parameters())
     blocks = {name: weight for name, weight in weights.items() if name.startswith("blocks.")}
     groups = [
@@ -149,7 +150,8 @@ def optimizer(model: nn.Module, plan: TrainingPlan, rank: int) -> Optimizer:
         Group({"head.weight": weights["head.weight"]}, plan.head_lr),
         Group(blocks, plan.matrix_lr, plan.options.weight_decay, muon=plan.options.optimizer == "muon"),
     ]
-    return Optimizer(groups, rank=rank, size=plan.gpus, compiled=plan.compiled)
+    compiled = plan.compiled and weights["head.weight"].is_cuda
+    return Optimizer(groups, rank=rank, size=plan.gpus, compiled=compiled)
 
 
 def momentum(step: int) -> float:
