@@ -141,8 +141,8 @@ class Optimizer:
 
 
 def optimizer(model: nn.Module, plan: TrainingPlan, rank: int) -> Optimizer:
-    """One group each for embedding, head and the matrices of the blocks. Muon is compiled on a GPU only: on a CPU its
-    time goes into the products themselves."""
+    """One group each for embedding, head and the matrices of the blocks. Muon is compiled on a GPU only: on a CPU
+    its time goes into the products themselves."""
     weights = dict(model.named_parameters())
     blocks = {name: weight for name, weight in weights.items() if name.startswith("blocks.")}
     groups = [
