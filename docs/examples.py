@@ -19,7 +19,8 @@ ROOT = DOCS.parent
 PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
 BLOCK = re.compile(r"^```text\n(\$ gputel .*?)^```$", re.MULTILINE | re.DOTALL)
 RECORDED = re.compile(
-    r"^```console\n(\$ gputel (?:report|info|tail|export) (?:(?!^\$ ).*\n)+?)^```$", re.MULTILINE
+    r"^```console\n(\$ gputel (?:report|info|tail|export) (?!s3:|--from)(?:(?!^\$ ).*\n)+?)^```$",
+    re.MULTILINE,
 )
 CUT = "..."
 

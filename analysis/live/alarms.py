@@ -36,6 +36,7 @@ from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import wall_s
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
 from gputel.telemetry.events import ALARM
+from gputel.telemetry.remote.local_copy import is_copy
 from gputel.telemetry.user_folders import user_folder
 
 if TYPE_CHECKING:
@@ -265,10 +266,14 @@ def _same(before: float | None, value: float) -> bool:
 
 
 class AlarmLog:
-    """Alarms raised so far, in a folder's events.jsonl; in memory only if `folder` is None, as for a pipe."""
+    """Alarms raised so far, in a folder's events.jsonl; in memory only if `folder` is None, as for a pipe.
 
-    def __init__(self, folder: Path | None) -> None:
+    Those that a recorder has written into `recorded` are known, too.
+    """
+
+    def __init__(self, folder: Path | None, recorded: Path | None = None) -> None:
         self._folder = folder
+        self._read_from = {each for each in (folder, recorded) if each}
         self._logged: set[tuple[object, ...]] = set()
 
     def is_new(self, alarm: Alarm) -> bool:
@@ -283,8 +288,8 @@ class AlarmLog:
 
     def _read(self) -> None:
         """Reads the log each time, because another follower of the same run may have written to it."""
-        if self._folder is not None:
-            alarms = (event for event in events.read(self._folder) if event.get("kind") == events.ALARM)
+        for folder in self._read_from:
+            alarms = (event for event in events.read(folder) if event.get("kind") == events.ALARM)
             self._logged.update(map(_alarm_key, alarms))
 
     def _write(self, alarm: Alarm) -> None:
@@ -300,15 +305,22 @@ class AlarmLog:
 
 
 def folder_for(source: Path, state: Path | None = None) -> Path | None:
-    """Folder for a run's alarms: its last segment. For a plain log, one in the user's state, by path and inode."""
-    if run_folder.is_run(source):
-        return run_folder.open_folder(source).segments[-1].path
+    """Folder for a run's alarms: its last segment. For a plain log, one in the user's state, by path and inode.
+
+    Also for the copy of a run in storage.
+    """
+    if not is_copy(source) and (segment := last_segment(source)):
+        return segment
     try:
         facts = source.stat()
     except OSError:
         return None
     identity = f"{source.resolve()}\0{facts.st_dev}\0{facts.st_ino}"
     return (state or user_folder("STATE")) / "alarms" / hashlib.sha256(identity.encode()).hexdigest()[:24]
+
+
+def last_segment(source: Path) -> Path | None:
+    return run_folder.open_folder(source).segments[-1].path if run_folder.is_run(source) else None
 
 
 def _alarm_key(facts: dict[str, object]) -> tuple[object, ...]:

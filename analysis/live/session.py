@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputel.analysis.live.alarms import AlarmLog, RunAlarms, folder_for
+from gputel.analysis.live.alarms import AlarmLog, RunAlarms, folder_for, last_segment
 from gputel.analysis.live.notify import Notice
 from gputel.analysis.live.view import Terms
 
@@ -96,5 +96,7 @@ class Session:
     def _alarms_of(self, run: Followed) -> RunAlarms:
         if run.source not in self._alarms:
             self._alarms[run.source] = RunAlarms(run, self._rules)
-            self._alarm_logs[run.source] = AlarmLog(folder_for(Path(run.source)))
+            self._alarm_logs[run.source] = AlarmLog(
+                folder_for(Path(run.source)), last_segment(Path(run.source))
+            )
         return self._alarms[run.source]

@@ -61,7 +61,16 @@ def _place_of(address: str) -> Path:
     """A folder for each address, in whose name one sees it again."""
     whole = address.rstrip("/")
     key = blake2b(whole.encode(), digest_size=8).hexdigest()
-    return user_folder("CACHE") / "runs" / f"{file_name(whole.rpartition('/')[0])}-{key}"
+    return _copies() / f"{file_name(whole.rpartition('/')[0])}-{key}"
+
+
+def _copies() -> Path:
+    return user_folder("CACHE") / "runs"
+
+
+def is_copy(path: Path) -> bool:
+    """Whether a path lies in a copy. Nothing may be written into its files: bundles are poured there by offset."""
+    return path.resolve().is_relative_to(_copies().resolve())
 
 
 class _Copy:

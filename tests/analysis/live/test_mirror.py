@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gputel.analysis.alarms.watch import Alarm
+from gputel.analysis.live.alarms import AlarmLog, folder_for, last_segment
 from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.mirror import SILENT_S, Mirror
 from gputel.analysis.logs.open_files import has_writer
@@ -54,6 +56,25 @@ def pod(tmp_path: Path, address: str) -> Pod:
     pod = Pod(tmp_path / "pod", address)
     pod.train(3)
     return pod
+
+
+def test_alarms_of_a_viewer_are_kept_beside_the_copy_and_those_of_the_recorder_are_known(
+    pod: Pod, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bundles are poured into the copy's events by offset: a line of our own would be torn, or tear one of theirs."""
+    monkeypatch.setenv("XDG_STATE_HOME", f"{tmp_path}/state")
+    nan, spike = (Alarm(rule, rule, "on", "loss", f"{rule} it is", 3, None) for rule in ("nan", "spike"))
+    with closing(Mirror(address, print)) as mirror:
+
+        def alarm_log() -> AlarmLog:
+            return AlarmLog(folder_for(mirror.path), last_segment(mirror.path))
+
+        assert [alarm_log().is_new(nan), alarm_log().is_new(nan)] == [True, False]
+        assert AlarmLog(pod.segment.path).is_new(spike)
+        pod.send()
+        mirror.look()
+        assert not alarm_log().is_new(spike)
+        assert (mirror.path / "events.jsonl").read_bytes() == (pod.segment.path / "events.jsonl").read_bytes()
 
 
 class Now:
