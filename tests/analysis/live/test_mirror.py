@@ -61,7 +61,7 @@ def pod(tmp_path: Path, address: str) -> Pod:
 def test_alarms_of_a_viewer_are_kept_beside_the_copy_and_those_of_the_recorder_are_known(
     pod: Pod, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bundles are poured into the copy's events by offset: a line of our own would be torn, or tear one of theirs."""
+    """Bundles are poured into the copy's events by offset, over whatever a viewer had written there."""
     monkeypatch.setenv("XDG_STATE_HOME", f"{tmp_path}/state")
     nan, spike = (Alarm(rule, rule, "on", "loss", f"{rule} it is", 3, None) for rule in ("nan", "spike"))
     with closing(Mirror(address, print)) as mirror:
