@@ -134,8 +134,7 @@ def totals(spans: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
 
 def mixed_phases(spans: pl.DataFrame) -> pl.Series:
     """Returns the phases in which nothing separates training from something else: their steps have no time."""
-    mixed = (pl.col("kind") == "train") & pl.col("contains").is_not_null()
-    return spans.filter(mixed)["phase"].unique()
+    return spans.filter((pl.col("kind") == "train") & pl.col("contains").is_not_null())["phase"].unique()
 
 
 def _all_kinds(contained: pl.Expr) -> pl.Expr:
