@@ -12,7 +12,11 @@ SCRIPT = """
 import os, pathlib, time
 for n in range(4):
     print(f"step {n} | loss {9 - n}.5 | dt: 10.00ms", flush=True)
-while not any(pathlib.Path(os.environ["GPUTEL_RUN"], "gpu").glob("*")):
+first = {}
+def has_grown(journal):
+    size = journal.stat().st_size
+    return size > first.setdefault(journal, size)
+while not any(map(has_grown, pathlib.Path(os.environ["GPUTEL_RUN"], "gpu").glob("*.gtb"))):
     time.sleep(0.01)
 """
 
