@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from gputel.analysis.document import Bars, Curves, Document, Heat, Level, Marker, Panel, PlotAxis, Series
-from gputel.analysis.render import picture, style
+from gputel.analysis.render import style
 from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 HOURS = PlotAxis("time", "time", "s")
 X = np.linspace(0, 4 * 3600, 2000)
@@ -46,8 +51,21 @@ BARS = Bars(
 )
 
 
+def figure(panels: Sequence[Panel], **how: Any) -> Figure:
+    """Imports matplotlib, which takes a second, where these tests run and not where they are collected."""
+    from gputel.analysis.render import picture
+
+    return picture.figure(panels, **how)
+
+
+def drawn(panels: Sequence[Panel], kind: str, *how: Any) -> bytes:
+    from gputel.analysis.render import picture
+
+    return picture.drawn(panels, kind, *how)
+
+
 def test_curves_have_names_units_and_hours() -> None:
-    (axes,) = picture.figure([LOSS]).axes
+    (axes,) = figure([LOSS]).axes
     assert axes.get_title("left") == "Loss"
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("time (h)", "loss")
     legend = axes.get_legend()
@@ -72,7 +90,7 @@ def test_first_evaluation_runs_out_of_the_picture() -> None:
     evaluated = replace(
         LOSS, levels=(), noisy=False, series=(Series("d16", {"time": step}, values, style="dots"),)
     )
-    (axes,) = picture.figure([evaluated]).axes
+    (axes,) = figure([evaluated]).axes
     assert 2.2 <= axes.get_ylim()[1] < 4
 
 
@@ -81,12 +99,12 @@ def test_two_slow_steps_of_a_short_run_run_out_of_the_picture_but_no_means(bande
     x, values = np.arange(40.0), np.append([10.0, 20.0], np.full(38, 400.0))
     band = (values - 9, values + 9) if banded else (None, None)
     series = (Series("d16", {"time": x}, values, *band),)
-    (axes,) = picture.figure([replace(LOSS, levels=(), noisy=False, steady=True, series=series)]).axes
+    (axes,) = figure([replace(LOSS, levels=(), noisy=False, steady=True, series=series)]).axes
     assert (axes.get_ylim()[0] < 10) == banded
 
 
 def test_noisy_curve_is_drawn_faint_under_its_running_mean() -> None:
-    (axes,) = picture.figure([LOSS]).axes
+    (axes,) = figure([LOSS]).axes
     faint = [line for line in axes.get_lines() if line.get_alpha()]
     strong = [line for line in axes.get_lines() if line.get_label() in ("d16", "d24")]
     assert len(faint) == len(strong) == 2
@@ -94,13 +112,14 @@ def test_noisy_curve_is_drawn_faint_under_its_running_mean() -> None:
 
 
 def test_colors_are_those_of_the_page() -> None:
-    (axes,) = picture.figure([LOSS]).axes
-    drawn = {line.get_label(): line.get_color() for line in axes.get_lines()}
-    assert (drawn["d16"], drawn["d24"]) == style.TINTS["light"][:2]
+    (axes,) = figure([LOSS]).axes
+    made = {line.get_label(): line.get_color() for line in axes.get_lines()}
+    colors = {line.get_label(): line.get_color() for line in axes.get_lines()}
+    assert (colors["d16"], colors["d24"]) == style.TINTS["light"][:2]
 
 
 def test_heat_map_has_its_key_and_its_line() -> None:
-    axes, key = picture.figure([HEAT]).axes
+    axes, key = figure([HEAT]).axes
     assert (axes.get_ylabel(), key.get_ylabel()) == ("frequency (Hz)", "density (dB)")
     legend = axes.get_legend()
     assert legend is not None
@@ -109,7 +128,7 @@ def test_heat_map_has_its_key_and_its_line() -> None:
 
 
 def test_bars_are_hours_where_they_are_long() -> None:
-    (axes,) = picture.figure([BARS]).axes
+    (axes,) = figure([BARS]).axes
     assert axes.get_xlabel() == "h"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["d16", "d24"]
     legend = axes.get_legend()
@@ -121,24 +140,24 @@ def test_bars_are_hours_where_they_are_long() -> None:
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
 @pytest.mark.parametrize("panel", [LOSS, HEAT, BARS], ids=lambda panel: panel.name)
 def test_every_panel_is_a_file_of_every_kind_that_says_its_caution(panel: Panel, kind: str) -> None:
-    drawn = picture.drawn([panel], kind, Document("a run", [], caution="SIMULATED: 2xH100"))
-    assert drawn.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind])
+    made = drawn([panel], kind, Document("a run", [], caution="SIMULATED: 2xH100"))
+    assert made.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind])
     if kind == "svg":
-        assert b"SIMULATED: 2xH100" in drawn
-        assert panel.title.encode() in drawn
+        assert b"SIMULATED: 2xH100" in made
+        assert panel.title.encode() in made
 
 
 def test_several_panels_stand_below_each_other() -> None:
-    drawn = picture.figure([LOSS, BARS])
-    assert [axes.get_title("left") for axes in drawn.axes] == ["Loss", "Where the time went"]
-    assert drawn.get_figheight() > picture.figure([LOSS]).get_figheight()
+    made = figure([LOSS, BARS])
+    assert [axes.get_title("left") for axes in made.axes] == ["Loss", "Where the time went"]
+    assert made.get_figheight() > figure([LOSS]).get_figheight()
 
 
 def test_width_font_and_dpi_are_those_asked_for() -> None:
     look = style.PictureLook(width=6.75, font=9, dpi=100)
-    figure = picture.figure([LOSS], look=look)
-    assert (figure.get_figwidth(), figure.dpi) == (6.75, 100)
-    assert figure.axes[0].xaxis.label.get_fontsize() == 9
+    made = figure([LOSS], look=look)
+    assert (made.get_figwidth(), made.dpi) == (6.75, 100)
+    assert made.axes[0].xaxis.label.get_fontsize() == 9
 
 
 @pytest.mark.parametrize(
@@ -147,23 +166,23 @@ def test_width_font_and_dpi_are_those_asked_for() -> None:
 def test_picture_of_several_panels_is_as_wide_as_asked_for(
     width: float, font: float, side_by_side: int
 ) -> None:
-    figure = picture.figure([LOSS] * 3, look=style.PictureLook(width=width, font=font))
-    assert figure.get_figwidth() == width
-    figure.draw_without_rendering()
-    assert len({axes.get_position().x0 for axes in figure.axes}) == side_by_side
+    made = figure([LOSS] * 3, look=style.PictureLook(width=width, font=font))
+    assert made.get_figwidth() == width
+    made.draw_without_rendering()
+    assert len({axes.get_position().x0 for axes in made.axes}) == side_by_side
 
 
 def test_picture_higher_than_a_page_is_refused_and_a_pdf_has_pages() -> None:
     look = style.PictureLook(width=3.25)
     with pytest.raises(GputelError) as raised:
-        picture.drawn([LOSS] * 9, "png", Document("a run", []), look)
+        drawn([LOSS] * 9, "png", Document("a run", []), look)
     fault = "9 panels below each other are higher than a page of a picture 3.25 in wide"
     assert (raised.value.place, raised.value.fault) == ("--width", fault)
-    assert picture.drawn([LOSS] * 9, "pdf", Document("a run", []), look).count(b"/Type /Page ") == 3
+    assert drawn([LOSS] * 9, "pdf", Document("a run", []), look).count(b"/Type /Page ") == 3
 
 
 def test_ticks_of_an_axis_have_the_same_letter_and_decimals() -> None:
-    (axes,) = picture.figure([replace(LOSS, series=(NARROW,), marks=(), levels=())]).axes
+    (axes,) = figure([replace(LOSS, series=(NARROW,), marks=(), levels=())]).axes
     texts = axes.yaxis.get_major_formatter().format_ticks
     assert texts([3, 3.25, 3.5]) == ["3.00", "3.25", "3.50"]
     assert texts([0, 5000, 10_000, 12_500]) == ["0", "5.0k", "10.0k", "12.5k"]
@@ -174,7 +193,7 @@ def test_ticks_of_an_axis_have_the_same_letter_and_decimals() -> None:
 def test_axis_begins_where_the_curves_do_and_what_happened_before_is_left_out() -> None:
     x = np.linspace(7200, 7800, 50)
     late = replace(LOSS, series=(Series("d16", {"time": x}, np.ones(50)),), levels=())
-    (axes,) = picture.figure([late]).axes
+    (axes,) = figure([late]).axes
     assert 7190 < axes.get_xlim()[0] < 7200
     assert axes.get_legend() is None
 
@@ -183,23 +202,21 @@ def test_one_long_run_does_not_squash_the_others_and_the_axis_says_how_far_it_go
     runs = [
         Series(f"d{n}", {"step": np.arange(n)}, np.full(n, 3.0), run=f"d{n}") for n in (90, 100, 110, 8000)
     ]
-    (axes,) = picture.figure(
-        [replace(LOSS, axes=(PlotAxis("step", "step"),), series=tuple(runs), marks=())]
-    ).axes
+    (axes,) = figure([replace(LOSS, axes=(PlotAxis("step", "step"),), series=tuple(runs), marks=())]).axes
     assert 109 <= axes.get_xlim()[1] < 112
     assert axes.get_xlabel() == "step; d8000 goes on to 7,999"
 
 
 def test_many_panels_stand_in_columns() -> None:
-    figure = picture.figure([LOSS] * 8)
-    assert figure.get_figwidth() == 2 * style.LOOKS["paper"].panel
-    assert figure.get_figheight() < 1.6 * figure.get_figwidth()
+    made = figure([LOSS] * 8)
+    assert made.get_figwidth() == 2 * style.LOOKS["paper"].panel
+    assert made.get_figheight() < 1.6 * made.get_figwidth()
 
 
 @pytest.mark.needs("poppler")
 def test_many_panels_are_pages_of_a_pdf_as_large_as_paper(tmp_path: Path) -> None:
     file = tmp_path / "all.pdf"
-    file.write_bytes(picture.drawn([LOSS] * 11, "pdf", Document("a run", [], caution="SIMULATED: 2xH100")))
+    file.write_bytes(drawn([LOSS] * 11, "pdf", Document("a run", [], caution="SIMULATED: 2xH100")))
     facts = subprocess.run(["pdfinfo", "-l", "2", file], capture_output=True, text=True, check=True).stdout
     assert "Pages:           2\n" in facts
     sizes = re.findall(r"Page +\d size: +([\d.]+) x ([\d.]+) pts", facts)
@@ -213,7 +230,7 @@ def test_loss_is_drawn_where_it_settles_with_its_last_value() -> None:
     y = 3 + 8 * np.exp(-np.arange(2000) / 20)
     y[-1] = 4.5
     falling = replace(LOSS, series=(Series("d16", {"time": np.arange(2000.0)}, y),), marks=(), levels=())
-    low, high = picture.figure([falling]).axes[0].get_ylim()
+    low, high = figure([falling]).axes[0].get_ylim()
     assert low < 3.01
     assert 4.5 < high < 6
 
@@ -222,7 +239,7 @@ def test_legend_of_many_runs_names_twelve_and_counts_the_rest() -> None:
     many = replace(
         LOSS, series=tuple(replace(LOSS.series[0], name=f"r{n}") for n in range(40)), marks=(), levels=()
     )
-    (axes,) = picture.figure([many]).axes
+    (axes,) = figure([many]).axes
     legend = axes.get_legend()
     assert legend is not None
     texts = [text.get_text() for text in legend.get_texts()]
@@ -233,12 +250,12 @@ def test_names_are_text_and_no_formula_and_keys_are_masked() -> None:
     odd = replace(
         LOSS, series=(replace(LOSS.series[0], name="a_$x^2 sk-abcdefghijklmnopqrstuvwx"), LOSS.series[1])
     )
-    drawn = picture.drawn([odd], "svg", Document("a run", []))
-    assert b"a_$x^2 ***" in drawn
+    made = drawn([odd], "svg", Document("a run", []))
+    assert b"a_$x^2 ***" in made
 
 
 def test_picture_of_nothing_measured_is_still_a_picture() -> None:
     empty = replace(
         LOSS, series=(Series("a", {"time": X}, np.full(len(X), np.nan)),), marks=(), levels=(), steady=True
     )
-    assert picture.drawn([empty], "png", Document("a run", [])).startswith(b"\x89PNG")
+    assert drawn([empty], "png", Document("a run", [])).startswith(b"\x89PNG")
