@@ -113,7 +113,6 @@ def test_noisy_curve_is_drawn_faint_under_its_running_mean() -> None:
 
 def test_colors_are_those_of_the_page() -> None:
     (axes,) = figure([LOSS]).axes
-    made = {line.get_label(): line.get_color() for line in axes.get_lines()}
     colors = {line.get_label(): line.get_color() for line in axes.get_lines()}
     assert (colors["d16"], colors["d24"]) == style.TINTS["light"][:2]
 
