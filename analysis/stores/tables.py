@@ -1,7 +1,8 @@
-"""Tables of metrics -> one stored run: CSV of Lightning, Keras, YOLO and Stable-Baselines3.
+"""Tables of metrics -> one stored run: CSV of Lightning, Keras, YOLO, Stable-Baselines3 and Ray Tune.
 
 The header's cells are names, padded by some; an empty cell is null, `nan` is a value. Lightning writes training and
-validation in rows of their own with the same step.
+validation in rows of their own with the same step. Ray Tune, which RLlib uses, writes texts
+and settings into them too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from gputel.analysis.logs.patterns import Reject
 from gputel.analysis.stores.plain_yaml import settings_beside
-from gputel.analysis.stores.points import StoredRun, from_rows
+from gputel.analysis.stores.points import StoredRun, from_rows, settings
 
 FORMAT = "csv"
 AXES = (
@@ -24,10 +25,15 @@ AXES = (
     "train/global_step",
     "iteration",
     "iter",
+    "training_iteration",
     "time/total_timesteps",
     "total_timesteps",
     "epoch",
 )
+RAY_TUNE = frozenset({"training_iteration", "time_total_s"})  # columns of every table of Ray Tune
+RAY_TUNE_OWN = frozenset({"timestamp", "pid", "trial_id", "experiment_id"})  # are not metrics
+LATEST_S = 9e9
+SETTING = "config/"  # begins the columns of Ray Tune that hold a setting
 NAME = re.compile(r"[^\W\d][\w./ @():%+-]*")
 
 
@@ -37,9 +43,11 @@ def is_table(head: bytes) -> bool:
     Names with slashes, or an epoch as the first column or beside the step; every cell below is a number or empty.
     """
     lines = head.split(b"\n", 2)
+    header = _cells(lines[0])
+    if set(header) >= RAY_TUNE:
+        return b"\0" not in head  # the header alone may be longer than what is looked at
     if len(lines) < 3 or b"\0" in head:
         return False
-    header = _cells(lines[0])
     if len(header) < 2 or len(set(header)) < len(header) or not all(NAME.fullmatch(name) for name in header):
         return False
     known = [name for name in header if name in AXES]
@@ -55,17 +63,22 @@ def read(path: Path, data: bytes) -> StoredRun:
     generic = path.stem in ("metrics", "results", "progress", "log", "training")
     name = path.resolve().parent.name if generic else path.stem
     rejects: list[Reject] = []
-    values = from_rows(_rows(data, rejects))
-    return StoredRun(name, str(path), FORMAT, values, settings_beside(path.parent), rejects=rejects)
+    config = settings_beside(path.parent)
+    values = from_rows(_rows(data, rejects, config))
+    return StoredRun(name, str(path), FORMAT, values, config, rejects=rejects)
 
 
-def _rows(data: bytes, rejects: list[Reject]) -> Iterator[tuple[int, int, dict[str, float]]]:
+def _rows(
+    data: bytes, rejects: list[Reject], config: dict[str, float | str]
+) -> Iterator[tuple[int, int, dict[str, float]]]:
+    """Yields the step, the time in ns and the numbers of each row; adds the settings in the rows to `config`."""
     text = data.decode(errors="replace")
     header = _cells(text.split("\n", 1)[0].encode())
     axis = next((name for name in AXES if name in header), None)
     if axis is None:
         return
     delimiter = _delimiter(text.split("\n", 1)[0])
+    is_ray_tune = set(header) >= RAY_TUNE
     for line, row in _lines(text, delimiter):
         if len(row) != len(header):
             rejects.append(Reject(line, FORMAT, f"a row has {len(row)} cells, and the header {len(header)}"))
@@ -75,8 +88,28 @@ def _rows(data: bytes, rejects: list[Reject]) -> Iterator[tuple[int, int, dict[s
         if step is None or step != step or abs(step) > 2**62 or step != int(step):
             rejects.append(Reject(line, FORMAT, f"a row has no whole {axis}"))
             continue
+        moment = 0
+        if is_ray_tune:
+            config |= _settings_of_row(header, row)
+            moment = _nanoseconds(cells.get("timestamp"))
+            cells = {n: c for n, c in cells.items() if not n.startswith(SETTING) and n not in RAY_TUNE_OWN}
         is_epoch = axis == "epoch"
-        yield int(step), 0, {n: c for n, c in cells.items() if c is not None and (n != axis or is_epoch)}
+        yield int(step), moment, {n: c for n, c in cells.items() if c is not None and (n != axis or is_epoch)}
+
+
+def _settings_of_row(header: Sequence[str], row: Sequence[str]) -> dict[str, float | str]:
+    """Returns the settings in a row of Ray Tune: `config/model/depth` is `model.depth`."""
+    return settings(
+        {
+            name.removeprefix(SETTING).replace("/", "."): cell
+            for name, cell in zip(header, row, strict=True)
+            if name.startswith(SETTING) and cell
+        }
+    )
+
+
+def _nanoseconds(seconds: float | None) -> int:
+    return int(seconds * 1e6) * 1000 if seconds is not None and 0 < seconds < LATEST_S else 0
 
 
 def _lines(text: str, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from gputel.analysis import stores
@@ -68,6 +69,38 @@ def test_rewards_alone_make_records(tmp_path: Path) -> None:
     log = read(tmp_path, "progress.csv", text)
     assert log.records["rollout_ep_rew_mean"].to_list() == [1.5, 2.5]
     assert log.records["step"].to_list() == [100, 200]
+
+
+RAY_TUNE = (
+    "episode_reward_mean,done,training_iteration,trial_id,date,timestamp,time_total_s,pid,config/lr,"
+    "config/model/fcnet_hiddens,info/learner/cur_lr,hist_stats/lengths\n"
+    'nan,False,1,a1_00000,2024-01-02_03-04-06,1704164646,5.25,7,5e-05,"[256, 256]",5e-05,"[1, 2]"\n'
+    '21.5,True,2,a1_00000,2024-01-02_03-04-12,1704164652,10.5,7,5e-05,"[256, 256]",4e-05,"[3, 4]"\n'
+)
+
+
+def test_ray_tune_keeps_texts_and_settings_among_its_numbers(tmp_path: Path) -> None:
+    log = read(tmp_path, "progress.csv", RAY_TUNE)
+    assert log.records.select("step", "episode_reward_mean", "lr").rows() == [
+        (1, pytest.approx(float("nan"), nan_ok=True), 5e-05),
+        (2, 21.5, 4e-05),
+    ]
+    assert log.records["time"].cast(pl.Int64).to_list() == [1704164646 * 10**9, 1704164652 * 10**9]
+    assert log.config == {"lr": 5e-05, "model.fcnet_hiddens": "[256, 256]"}
+    assert not {"timestamp", "pid", "trial_id", "date", "config_lr"} & set(log.records.columns)
+
+
+def test_header_of_rllib_may_be_longer_than_what_is_looked_at(tmp_path: Path) -> None:
+    more = [f"info/learner/policy_{at}/learner_stats/entropy" for at in range(200)]
+    header = ["training_iteration", "time_total_s", "episode_reward_mean", *more]
+    log = read(tmp_path, "progress.csv", "\n".join([",".join(header), ",".join(["1"] * 203), ""]))
+    assert log.records["episode_reward_mean"].to_list() == [1.0]
+
+
+@pytest.mark.parametrize("moment", ["", "nan", "-1", "1e300", "now"])
+def test_impossible_moment_of_ray_tune_is_unknown(tmp_path: Path, moment: str) -> None:
+    text = f"loss,training_iteration,time_total_s,timestamp\n2.5,1,1,{moment}\n"
+    assert read(tmp_path, "progress.csv", text).records["time"].to_list() == [None]
 
 
 def test_empty_cell_is_null_and_nan_a_value(tmp_path: Path) -> None:
