@@ -4,7 +4,8 @@ find            which paths are stores
 tensorboard     a folder of event files; event_files reads their bytes, event_record one record
 wandb           a `.wandb` file; wandb_log reads its framing, wandb_stats its GPU readings
 trainer_state   Hugging Face's trainer_state.json
-tables          CSV of Lightning, Keras, YOLO and Stable-Baselines3
+tables          CSV of Lightning, Keras, YOLO, Stable-Baselines3 and Ray Tune
+monitor_csv     episodes of one environment, as Stable-Baselines3's Monitor writes them
 dvclive         a folder of DVCLive
 databases       SQLite of MLflow and trackio
 mlruns          a run in a folder of MLflow
@@ -152,6 +153,12 @@ def _table(path: Path) -> StoredRun:
     return tables.read(path, _data(path))
 
 
+def _monitor(path: Path) -> StoredRun:
+    from gputel.analysis.stores import monitor_csv
+
+    return monitor_csv.read(path, _data(path))
+
+
 def _dvclive(path: Path) -> StoredRun:
     from gputel.analysis.stores import dvclive
 
@@ -173,6 +180,7 @@ def _database(path: Path) -> StoredRun:
 READERS: dict[StoreKind, Callable[[Path], StoredRun]] = {
     "hf-trainer": _trainer_state,
     "csv": _table,
+    "monitor": _monitor,
     "dvclive": _dvclive,
     "mlflow": _mlruns,
     "database": _database,

@@ -17,7 +17,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from gputel.analysis.logs import binary
 from gputel.telemetry import run_folder
 
-StoreKind: TypeAlias = Literal["tensorboard", "wandb", "hf-trainer", "csv", "dvclive", "mlflow", "database"]
+StoreKind: TypeAlias = Literal[
+    "tensorboard", "wandb", "hf-trainer", "csv", "monitor", "dvclive", "mlflow", "database"
+]
 LEAST = 24  # bytes of a file that can be a store
 RUN_MARK = "#"  # before the name of a run in a file that holds several
 WANDB_LATEST, WANDB_LOG = "latest-run", re.compile(r"debug(-.*)?\.log")  # above the folders of its runs
@@ -98,6 +100,10 @@ def _store(start: bytes) -> StoreKind | None:
         from gputel.analysis.stores.trainer_state import is_trainer_state
 
         return "hf-trainer" if is_trainer_state(start) else None
+    if start.startswith(b"#{"):
+        from gputel.analysis.stores.monitor_csv import is_monitor
+
+        return "monitor" if is_monitor(start) else None
     if any(delimiter in start for delimiter in (b",", b"\t", b";")):
         from gputel.analysis.stores.tables import is_table
 
@@ -140,13 +146,15 @@ def in_folder(folder: Path, entries: Sequence[os.DirEntry[str]], taken: set[Path
 
 def _claimed_beside(folder: Path, names: Sequence[str]) -> set[Path]:
     """What repeats a store beside it: states of checkpoints, the files of a `.wandb`, runs that were deleted."""
-    from gputel.analysis.stores import mlruns, plain_yaml, trainer_state
+    from gputel.analysis.stores import mlruns, plain_yaml, tables, trainer_state
 
     claimed: set[Path] = set()
     if any(name.startswith("checkpoint-") for name in names):
         claimed |= set(trainer_state.newest(folder)[1])
     if WANDB_LATEST in names:
         claimed |= {folder / name for name in names if WANDB_LOG.fullmatch(name)}
+    if {tables.RAY_TUNE_TABLE, tables.RAY_TUNE_LINES} <= set(names):
+        claimed |= tables.repeated_by_ray_tune(folder)
     for name in names:
         if name == mlruns.META:
             claimed |= set(folder.iterdir()) if mlruns.is_deleted(folder) else {folder / mlruns.META}

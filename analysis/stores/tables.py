@@ -1,8 +1,8 @@
 """Tables of metrics -> one stored run: CSV of Lightning, Keras, YOLO, Stable-Baselines3 and Ray Tune.
 
 The header's cells are names, padded by some; an empty cell is null, `nan` is a value. Lightning writes training and
-validation in rows of their own with the same step. Ray Tune, which RLlib uses, writes texts
-and settings into them too.
+validation in rows of their own with the same step. Ray Tune, which RLlib uses, writes
+texts and settings into them too.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ AXES = (
 )
 RAY_TUNE = frozenset({"training_iteration", "time_total_s"})  # columns of every table of Ray Tune
 RAY_TUNE_OWN = frozenset({"timestamp", "pid", "trial_id", "experiment_id"})  # are not metrics
+RAY_TUNE_TABLE, RAY_TUNE_LINES = "progress.csv", "result.json"  # the lines also have metrics that came later
+RAY_TUNE_SETTINGS = "params.json"
+LONGEST_LOOK = 4096  # bytes; Ray Tune writes the columns of its own first
 LATEST_S = 9e9
 SETTING = "config/"  # begins the columns of Ray Tune that hold a setting
 NAME = re.compile(r"[^\W\d][\w./ @():%+-]*")
@@ -66,6 +69,19 @@ def read(path: Path, data: bytes) -> StoredRun:
     config = settings_beside(path.parent)
     values = from_rows(_rows(data, rejects, config))
     return StoredRun(name, str(path), FORMAT, values, config, rejects=rejects)
+
+
+def repeated_by_ray_tune(folder: Path) -> set[Path]:
+    """Returns the files that repeat the `result.json` of Ray Tune beside them."""
+    table = folder / RAY_TUNE_TABLE
+    try:
+        if not table.is_file():
+            return set()
+        with table.open("rb") as file:
+            header = _cells(file.readline(LONGEST_LOOK))
+    except OSError:
+        return set()  # reading it says why
+    return {table, folder / RAY_TUNE_SETTINGS} if set(header) >= RAY_TUNE else set()
 
 
 def _rows(

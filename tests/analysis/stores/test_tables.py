@@ -97,6 +97,20 @@ def test_header_of_rllib_may_be_longer_than_what_is_looked_at(tmp_path: Path) ->
     assert log.records["episode_reward_mean"].to_list() == [1.0]
 
 
+def test_trial_of_ray_tune_is_one_run(tmp_path: Path) -> None:
+    (tmp_path / "progress.csv").write_text(RAY_TUNE)
+    (tmp_path / "params.json").write_text('{"lr": 5e-05}')
+    assert list(paths.walk(tmp_path)) == [tmp_path / "params.json", tmp_path / "progress.csv"]
+    (tmp_path / "result.json").write_text('{"training_iteration": 1, "time_total_s": 5.25, "loss": 2.5}\n')
+    assert list(paths.walk(tmp_path)) == [tmp_path / "result.json"]
+
+
+def test_table_of_another_tool_stays_beside_a_result(tmp_path: Path) -> None:
+    (tmp_path / "progress.csv").write_text("time/total_timesteps,rollout/ep_rew_mean\n1,2\n2,3\n")
+    (tmp_path / "result.json").write_text('{"step": 1, "loss": 2.5}\n')
+    assert list(paths.walk(tmp_path)) == [tmp_path / "progress.csv", tmp_path / "result.json"]
+
+
 @pytest.mark.parametrize("moment", ["", "nan", "-1", "1e300", "now"])
 def test_impossible_moment_of_ray_tune_is_unknown(tmp_path: Path, moment: str) -> None:
     text = f"loss,training_iteration,time_total_s,timestamp\n2.5,1,1,{moment}\n"
