@@ -48,7 +48,7 @@ class Sweep:
             return (
                 f"{len(self.paths)} runs are too few: {LEAST_RUNS} are needed to tell a setting from chance"
             )
-        return f"no setting differs between {LEAST_RUNS} runs that have {self.target}"
+        return f"no setting that differs is known for {LEAST_RUNS} or more runs with {self.target}"
 
 
 def sweep(question: RunsQuestion, file: Path) -> Sweep:

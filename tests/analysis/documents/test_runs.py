@@ -57,6 +57,14 @@ def test_few_runs_are_said_to_be_too_few(tmp_path: Path) -> None:
     assert facts.pairs["importance"] == "15 runs are too few: 16 are needed to tell a setting from chance"
 
 
+def test_runs_without_a_setting_that_differs_say_so(tmp_path: Path) -> None:
+    for n in range(20):
+        recorded(tmp_path / "runs" / f"run{n}", {"config.vocab": 50304}, loss=3.0 + n)
+    (facts,) = page(tmp_path).sections[1].items
+    assert isinstance(facts, FactList)
+    assert facts.pairs["importance"] == "no setting that differs is known for 16 or more runs with loss"
+
+
 @pytest.mark.parametrize(("sort", "target"), [((), "loss"), (("-tok_per_sec",), "tok/s"), (("run",), "loss")])
 def test_sorting_by_a_figure_makes_it_the_target(tmp_path: Path, sort: tuple[str, ...], target: str) -> None:
     filled(tmp_path, 20)
