@@ -28,17 +28,21 @@ def register() -> None:
 
 
 def runs(_context: click.Context, _option: click.Parameter, begun: str) -> Items:
-    """`latest`, the recordings under runs/, and files."""
+    """`latest`, the recordings under runs/, and files.
+
+    Files and recordings are not mixed once a name is begun: zsh would cut `runs/` back to `runs`, which both share.
+    """
     from gputel.telemetry import run_folder
     from gputel.telemetry.file_names import natural_order
 
     folders: list[str] = []
     with contextlib.suppress(OSError):
         folders = [str(path) for path in Path("runs").iterdir() if run_folder.is_run(path)]
-    return [
-        CompletionItem(begun, type="file"),
-        *_matching(["latest", *sorted(folders, key=natural_order)], begun),
-    ]
+    recordings = list(_matching(sorted(folders, key=natural_order), begun))
+    if recordings and begun.startswith("runs/"):
+        return recordings
+    files = CompletionItem(begun, type="file")
+    return [files, *_matching(["latest"], begun), *(recordings if not begun else ())]
 
 
 def formats(_context: click.Context, _option: click.Parameter, begun: str) -> Items:

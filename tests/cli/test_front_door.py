@@ -201,6 +201,19 @@ def test_zsh_completes_commands_options_and_values(tmp_path: Path) -> None:
     assert [value.partition(":")[0] for value in values] == [*ZSH_LINES.values()]
 
 
+def test_a_recording_is_completed_without_files_that_share_its_beginning(tmp_path: Path) -> None:
+    """Beside `runs/r2`, zsh completes the file `runs/` to `runs`: what both begin with."""
+    (tmp_path / "runs" / "r2").mkdir(parents=True)
+    (tmp_path / "runs" / "r2" / "run.json").write_text("{}")
+    env = {"_GPUTEL_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
+    begun = {"runs/": "plain,runs/r2", "runs/r2/": "file,runs/r2/", "ru": "file,ru"}
+    answers = {
+        word: gputel(cwd=tmp_path, env={**env, "COMP_WORDS": f"gputel report {word}"}).stdout.strip()
+        for word in begun
+    }
+    assert answers == begun
+
+
 def completed(*words: str, cwd: Path | None = None) -> list[str]:
     """What bash is offered for the last of the words."""
     env = {"_GPUTEL_COMPLETE": "bash_complete", "COMP_WORDS": shlex.join(["gputel", *words])}
@@ -211,6 +224,7 @@ def completed(*words: str, cwd: Path | None = None) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
+        (["report", ""], ["latest", "runs/r2", "runs/r10"]),
         (["report", "runs/"], ["runs/r2", "runs/r10"]),
         (["gate", "x", "--baseline", "lat"], ["latest"]),
         (["plan", "--on", "8xH20"], ["8xH200", "8xH200-NVL", "8xH20"]),
