@@ -419,5 +419,5 @@ def test_contents_mark_the_section_that_is_read(chromium: Browser, tmp_path: Pat
     file.write_bytes(html.html(Document("runs", sections)))
     tab = chromium.tab(1280, 500)
     tab.open(file)
-    tab.evaluate("document.getElementById('section-1').scrollIntoView()")
+    tab.click('.contents a[href="#section-1"]')
     tab.until("document.querySelector('.contents [aria-current]')?.textContent === 'Two'")
