@@ -8,7 +8,7 @@ import os
 import socket
 
 FIRST, COUNT = 20_000, 12_000
-"""Below those that the kernel gives to whoever asks for any one: none of them is taken between probe and use."""
+"""Below those that the kernel gives to a program that asks for any: none of them is taken between probe and use."""
 _PORTS = itertools.count(os.getpid() * 97)
 """Workers of pytest-xdist begin far from each other."""
 
