@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.recording import Recording
 
-FACTS_VERSION = 5
+FACTS_VERSION = 6
 DERIVED = ("facts.json", ".html", ".png", ".svg", ".pdf", ".lock")
+COMMON_NAMES = frozenset(
+    "log logs out output stdout stderr console train training metrics result results progress".split()
+)
+"""Names of logs that say nothing: the folder's name tells such a run from the others."""
 FIGURES = ("count", "first", "last", "min", "min_step", "max", "max_step")
 
 TYPED = (
@@ -99,8 +103,9 @@ def _which(subject: RunData, path: Path) -> dict[str, Any]:
     kept_by = "recording" if subject.recording else (subject.log.format or "log") if kind else "log"
     file, _ = stores.split(path)
     size = bytes_below(path) if path.is_dir() else file.stat().st_size if file.is_file() else None
+    is_common = file.is_file() and subject.name.lower() in COMMON_NAMES
     return {
-        "run": subject.name,
+        "run": f"{file.resolve().parent.name}/{subject.name}" if is_common else subject.name,
         "path": str(path),
         "kept_by": kept_by,
         "format": subject.log.format,

@@ -80,6 +80,16 @@ def test_steps_are_as_many_as_parse_and_compare_count(tmp_path: Path, begin: int
     assert compare([subject, subject]).summary["steps"].to_list() == [12, 12]
 
 
+@pytest.mark.parametrize(("file", "name"), [("log.txt", "r0001/log"), ("d16.log", "d16")])
+def test_log_with_a_common_name_is_told_by_its_folder(tmp_path: Path, file: str, name: str) -> None:
+    path = tmp_path / "r0001" / file
+    path.parent.mkdir()
+    path.write_text("".join(f"step {step} | loss: {9 - step / 10}\n" for step in range(1, 20)))
+    row = facts.computed(path)
+    assert row
+    assert row.facts["run"] == name
+
+
 def test_verdict_is_that_of_the_report() -> None:
     row = facts.computed(Path(__file__).resolve().parents[3] / "sample_runs" / "h100-depth12")
     assert row
