@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FASTEST = 100e6  # bytes per second of CPU that no log exceeds
 PAGES = (".html", ".png", ".svg", ".pdf")  # gputel may have written them beside logs
+ENVIRONMENT = frozenset({"pyvenv.cfg", "conda-meta"})  # one of them lies in a Python environment
+PROGRAMS = frozenset({"site-packages", "node_modules", "__pycache__"})
 
 
 def parse(path: str | Path, *, format: str | Path | None = None) -> Log:  # noqa: A002
@@ -66,8 +68,8 @@ def walk(
     """Yields the files and run folders below a path in natural order, run2 before run10; a file yields itself.
 
     Each is yielded once, whatever links lead to it. Adds what is left out to `skipped`: binary files, what gputel
-    wrote itself, links to what is found anyway or that lead out, pipes, devices. Hidden files are never looked at.
-    What `is_known` accepts is neither looked at nor yielded.
+    wrote itself, folders of installed programs, links to what is found anyway or that lead out, pipes, devices.
+    Hidden files are never looked at. What `is_known` accepts is neither looked at nor yielded.
     """
     if not path.is_dir():
         yield from stores.runs_of_file(path)
@@ -107,6 +109,9 @@ class _Walk:
             device = path.stat().st_dev
         except OSError as error:
             self._skipped.append(Skipped(path, f"cannot be opened: {error.strerror}"))
+            return
+        if _holds_programs(path, entries) and path.resolve() != self._root:
+            self._skipped.append(Skipped(path, "a folder of installed programs"))
             return
         here = stores.in_folder(path, entries, self._claimed)
         self.paths += here.paths
@@ -160,6 +165,10 @@ class _Walk:
         if first is not path:
             self._skipped.append(Skipped(path, f"the same as {first}"))
         return first is path
+
+
+def _holds_programs(path: Path, entries: Iterable[os.DirEntry[str]]) -> bool:
+    return path.name in PROGRAMS or not ENVIRONMENT.isdisjoint(entry.name for entry in entries)
 
 
 def bytes_of(path: Path) -> int:

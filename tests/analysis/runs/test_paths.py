@@ -87,6 +87,16 @@ def test_checkpoint_beside_a_log_is_no_log(folder: Path) -> None:
     assert (log.binary, log.is_empty) == ("zip archive or PyTorch checkpoint", True)
 
 
+def test_python_environment_below_a_folder_is_passed_over(folder: Path) -> None:
+    (folder / "venv" / "lib").mkdir(parents=True)
+    (folder / "venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    (folder / "venv" / "lib" / "rules.txt").write_text("step 1 | loss: 2.0\n" * 9)
+    skipped: list[paths.Skipped] = []
+    assert [path.name for path in paths.walk(folder, skipped)] == ["a", "b.log", "notes.txt"]
+    assert paths.Skipped(folder / "venv", "a folder of installed programs") in skipped
+    assert [path.name for path in paths.walk(folder / "venv")] == ["rules.txt", "pyvenv.cfg"]
+
+
 def test_files_of_a_folder_come_in_natural_order(tmp_path: Path) -> None:
     for name in ("run10.log", "run2.log", "run1.log", "b.log"):
         (tmp_path / name).write_text("step 1 loss 2\n")
