@@ -109,9 +109,11 @@ def _write_seconds(path: Path, csv: Path | None, parquet: Path | None, table: st
 
 
 def _write_for_tool(word: str, to: str, out: str | None, *, force: bool) -> None:
-    from gputel.analysis.exports.series import exported
+    from gputel.analysis.exports.series import exported, library
     from gputel.cli import show, sources
 
+    if to != "tensorboard":
+        library(to)  # a missing one is said before a long log is read
     subject = sources.one_subject(word)
     run = exported(subject)
     place, notes = _written(run, to, out, force=force)
