@@ -175,8 +175,13 @@ def _aliases(report: Report, hz: float, seconds: float) -> Aliases | None:
     phases = report.phases.drop_nulls("step_s")
     if phases.is_empty():
         return Aliases(None, ()) if hz < FASTEST_STEPS_HZ else None
-    longest = phases.sort("duration_s", descending=True)
-    return spectrogram.step_aliases(float(longest["step_s"][0]), hz, seconds)
+    longest = phases.sort("duration_s", descending=True).row(0, named=True)
+    steps = report.steps.filter(pl.col("phase").eq_missing(longest["phase"]) & (pl.col("steps") == 1))
+    ends_s = steps["end"].dt.epoch("ns").to_numpy() / SECOND
+    rhythm = spectrogram.step_rhythm(
+        float(longest["step_s"]), ends_s, steps["duration_s"].to_numpy(), seconds
+    )
+    return spectrogram.step_aliases(rhythm, hz, seconds)
 
 
 def _power_refresh_hz(report: Report) -> float | None:

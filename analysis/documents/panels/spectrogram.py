@@ -7,10 +7,12 @@ is folded down from elsewhere and means nothing; a line says where that begins.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gputel.analysis.document import Heat, Level, Numbers, PlotAxis
 
@@ -20,8 +22,12 @@ KNOWN = 0.8  # share of a window that must have been measured
 BEYOND = 2.0  # times the sensor's limit, up to which the picture goes
 KERNEL_S = 8  # seconds of ticks behind one value of a thinned series
 PASS_HZ, CUT_HZ = 0.4, 0.45  # of a series thinned to one value a second: passed, and half passed
-HARMONICS = 6
-UNEVEN = 0.01  # relative width of a rhythm: steps are not all of one length
+FEWEST_HARMONICS, MOST_HARMONICS = 6, 20  # of steps: those of even steps stay sharp lines for long
+UNEVEN = 0.01  # relative width of a rhythm whose steps are not known one by one
+PRECISE = 0.001  # relative width of one that does not change
+USUAL = 1.5  # times the median step, at most: what is longer holds a pause
+SKIRT = 6  # cycles in a window: how far beside its band a line may have skirts
+SKIRT_DB = 6.0  # by which they stand out of the other rows
 RANGE_DB = 70.0  # below the strongest; what is weaker is drawn as weakest
 
 
@@ -68,8 +74,8 @@ def panel(
         return None
     values = np.stack(columns, axis=1)
     edges = np.linspace(0, highest, values.shape[0] + 1)
-    for low, high in aliases.bands if aliases else ():
-        values[(edges[1:] > low) & (edges[:-1] < high)] = np.nan
+    if aliases and aliases.bands:
+        values[_rows_of(aliases, edges, np.nanmean(values, axis=1), SKIRT / windows.seconds)] = np.nan
     if not np.isfinite(values).any():
         return None
     values = np.maximum(values, np.nanmax(values) - RANGE_DB)
@@ -87,6 +93,26 @@ def panel(
         note=_left_out(aliases),
         link=link,
     )
+
+
+def _rows_of(aliases: Aliases, edges: Numbers, level: Numbers, skirt: float) -> npt.NDArray[np.bool_]:
+    """Returns the rows of the bands, and those beside them that stand out: the skirts of a line."""
+    lows, highs = edges[:-1], edges[1:]
+    bands = [(highs > low) & (lows < high) for low, high in aliases.bands]
+    inside: npt.NDArray[np.bool_] = np.logical_or.reduce(bands)
+    others = level[~inside & np.isfinite(level)]
+    if not len(others):
+        return inside
+    stands_out = level > np.median(others) + SKIRT_DB
+    for (low, high), band in zip(aliases.bands, bands, strict=True):
+        reach = max(skirt, (high - low) / 2)
+        near = (highs > low - reach) & (lows < high + reach) & stands_out
+        rows = np.flatnonzero(band)
+        if len(rows):
+            above, below = near[rows[-1] + 1 :], near[: rows[0]][::-1]
+            inside[rows[-1] + 1 :] |= np.logical_and.accumulate(above)
+            inside[: rows[0]] |= np.logical_and.accumulate(below)[::-1]
+    return inside
 
 
 def _left_out(aliases: Aliases | None) -> str:
@@ -114,18 +140,44 @@ class Aliases:
     bands: tuple[tuple[float, float], ...]
 
 
-def step_aliases(step_s: float, hz: float, seconds: float) -> Aliases | None:
+@dataclass(frozen=True)
+class StepRhythm:
+    """How even steps are, both relative: `drift` from window to window, `scatter` from step to step."""
+
+    step_s: float
+    drift: float = UNEVEN
+    scatter: float = UNEVEN
+
+
+def step_rhythm(step_s: float, ends_s: Numbers, each_s: Numbers, seconds: float) -> StepRhythm:
+    """Measures how even steps are that ended then and took so long, in windows of `seconds`."""
+    usual = each_s < USUAL * step_s
+    ends_s, each_s = ends_s[usual], each_s[usual]
+    numbers, counts = np.unique(ends_s // seconds, return_counts=True)
+    full = numbers[counts >= KNOWN * np.median(counts)] if len(counts) else numbers
+    if len(full) < 2:
+        return StepRhythm(step_s)
+    means = [each_s[ends_s // seconds == number].mean() for number in full]
+    is_coarse = bool((each_s == np.round(each_s)).all())  # whole seconds tell nothing of single steps
+    scatter = 0.0 if is_coarse else float(np.std(each_s)) / step_s
+    return StepRhythm(step_s, PRECISE + 2 * float(np.std(means)) / step_s, scatter)
+
+
+def step_aliases(steps: StepRhythm, hz: float, seconds: float) -> Aliases | None:
     """Returns where the steps and their harmonics appear in readings at `hz`, in windows of `seconds`.
 
-    None if they appear where they are.
+    None if they appear where they are. Uneven steps smear their harmonics, the higher the more, until none is seen.
     """
-    rhythm = 1 / step_s
+    rhythm = 1 / steps.step_s
     bands = []
-    for harmonic in range(1, HARMONICS + 1):
+    for harmonic in range(1, MOST_HARMONICS + 1):
+        smeared = math.pi * (harmonic * steps.scatter) ** 2 * rhythm
+        if harmonic > FEWEST_HARMONICS and smeared > 2 / seconds:
+            break
         if (true := harmonic * rhythm) <= hz / 2:
             continue
         folded = abs(true - round(true / hz) * hz)
-        width = 3 / seconds + UNEVEN * true
+        width = 3 / seconds + steps.drift * true
         bands.append((folded - width, folded + width))
     return Aliases(rhythm, tuple(bands)) if bands else None
 

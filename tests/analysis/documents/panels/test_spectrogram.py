@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gputel.analysis import runs
 from gputel.analysis.document import Heat, Numbers, PlotAxis
 from gputel.analysis.documents.panels import spectrogram
-from gputel.analysis.documents.panels.spectrogram import LowPass, SpectrumWindows
+from gputel.analysis.documents.panels.spectrogram import LowPass, SpectrumWindows, StepRhythm
 from gputel.analysis.documents.report import report_document
 from gputel.analysis.report.run_report import make_report
 
@@ -100,9 +100,9 @@ def rhythm(hz: float, polled_hz: float, minutes: float = 30) -> tuple[Numbers, N
 
 def peaks(heat: Heat) -> list[float]:
     """The frequencies of rows that stand 15 dB above the middle of the picture, as a mean over time."""
-    level = np.nanmean(heat.values, axis=1)
-    rows = np.flatnonzero(level > np.nanmedian(level) + 15)
-    return [float(heat.y_edges[row]) for row in rows]
+    drawn = np.flatnonzero(np.isfinite(heat.values).any(axis=1))
+    level = np.nanmean(heat.values[drawn], axis=1)
+    return [float(heat.y_edges[row]) for row in drawn[level > np.median(level) + 15]]
 
 
 def test_steps_of_0_82_hz_have_no_aliases_in_the_picture_of_ten_minutes() -> None:
@@ -121,7 +121,7 @@ def test_steps_of_0_82_hz_have_no_aliases_in_the_picture_of_ten_minutes() -> Non
 def test_readings_of_one_a_second_leave_out_where_the_steps_would_appear() -> None:
     times, watts = rhythm(0.82, 1.0)
     windows = SpectrumWindows(600.0, 1.0, 0.0, 1800.0, 2.0)
-    aliases = spectrogram.step_aliases(1 / 0.82, 1.0, 600.0)
+    aliases = spectrogram.step_aliases(StepRhythm(1 / 0.82), 1.0, 600.0)
     with_aliases = spectrogram.panel("s", "S", [(times, watts)], windows, TIME, None)
     heat = spectrogram.panel("s", "S", [(times, watts)], windows, TIME, None, aliases=aliases)
     assert with_aliases is not None
@@ -131,8 +131,29 @@ def test_readings_of_one_a_second_leave_out_where_the_steps_would_appear() -> No
     assert np.isnan(heat.values[(heat.y_edges[:-1] > 0.176) & (heat.y_edges[1:] < 0.184)]).all()
 
 
+@pytest.mark.parametrize("scatter", [0.0002, 0.001, 0.003, 0.01])
+def test_no_harmonic_of_even_steps_is_left_at_one_reading_a_second(scatter: float) -> None:
+    """Power falls for a third of each step; it also rises and falls in 18 s, a rhythm that stays."""
+    chance = np.random.default_rng(7)
+    each = 0.9 * (1 + scatter * chance.standard_normal(3600))
+    each[::250] += 20
+    ends = np.cumsum(each)
+    times = np.arange(0.3, 3300.0)
+    step = np.searchsorted(ends, times)
+    watts = np.where(times - (ends - each)[step] < 0.6, 650.0, 300.0) + 5 * chance.standard_normal(len(times))
+    watts += 100 * np.sin(2 * np.pi * times / 18)
+    rhythm = spectrogram.step_rhythm(0.9, ends, each, 600.0)
+    windows = SpectrumWindows(600.0, 1.0, 0.0, 3300.0, 2.0)
+    aliases = spectrogram.step_aliases(rhythm, 1.0, 600.0)
+    heat = spectrogram.panel("s", "S", [(times, watts)], windows, TIME, None, aliases=aliases)
+    assert heat is not None
+    found = [hz for hz in peaks(heat) if hz > 0.01]  # below it is the pause every 250 steps
+    assert found
+    assert all(abs(hz - 1 / 18) < 0.006 for hz in found)
+
+
 def test_readings_that_are_fast_enough_leave_out_nothing() -> None:
-    assert spectrogram.step_aliases(1 / 0.82, 100.0, 60.0) is None
+    assert spectrogram.step_aliases(StepRhythm(1 / 0.82), 100.0, 60.0) is None
 
 
 def spectra(folder: Path, step_s: float | None) -> dict[str, Heat]:
