@@ -56,7 +56,7 @@ class Legend:
         if not self.names:
             return
         below = -(14 + 2.8 * self.letters) / POINTS
-        scale = axes.get_figure(root=True).dpi_scale_trans  # type: ignore[union-attr]
+        scale = axes.figure.dpi_scale_trans
         axes.legend(
             self.handles,
             self.names,
