@@ -73,12 +73,26 @@ def _cluster(address: str | None) -> Iterator[Any]:
         None if address else tempfile.mkdtemp(prefix="ray-", dir="/tmp")
     )  # its sockets' paths must be short
     try:
-        _connect(ray, address, folder)
+        with _same_debugger():
+            _connect(ray, address, folder)
         yield ray
     finally:
         ray.shutdown()
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _same_debugger() -> Iterator[None]:
+    """Keeps the debugger that the user has: Ray names its own, for this process and each that it starts."""
+    name = "PYTHONBREAKPOINT"
+    before = os.environ.get(name)
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
+        if before is not None:
+            os.environ[name] = before
 
 
 def _connect(ray: Any, address: str | None, folder: str | None) -> None:

@@ -1,5 +1,6 @@
 """Rows of many runs: the same from this process, from several, and from a Ray cluster."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -75,7 +76,9 @@ def _ray_cluster() -> Iterator[str]:
 
 @pytest.mark.long
 def test_ray_computes_what_one_process_does(paths: list[Path], ray_address: str) -> None:
+    debugger = os.environ.get("PYTHONBREAKPOINT")
     assert list(spread_on_ray(compute, paths, killed, ray_address)) == list(compute(paths))
+    assert os.environ.get("PYTHONBREAKPOINT") == debugger  # Ray names one of its own
 
 
 @pytest.mark.long

@@ -236,10 +236,9 @@ def test_recording_shows_its_gpus_and_says_that_they_are_simulated(chromium: Bro
         tab = chromium.tab(390, 844, dark=True, phone=True)
         tab.open(link)
         tab.until("document.querySelectorAll('.gpus tbody tr').length === 2")
-        caution = tab.evaluate("document.querySelector('.caution:not([hidden])').textContent")
-        assert caution.startswith("SIMULATED: ")
+        tab.until("document.querySelector('.caution:not([hidden])')?.textContent.startsWith('SIMULATED: ')")
+        tab.until("document.querySelector('.numbers')?.textContent.includes('cost so far')")
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert "cost so far" in tab.evaluate("document.querySelector('.numbers').textContent")
         assert tab.errors == []
         if Path(os.environ.get("GPUTEL_AXE", "")).is_file():
             assert violations(tab) == []
