@@ -63,7 +63,7 @@ RUN, MACHINE = "fleet", "8xH100"
 RECORDED = 20  # seconds that are replayed, again and again
 SMALL_BACKLOG = 3  # seconds that wait where nothing is held up
 PATIENCE_S = 300.0
-SENDERS = ("gputel.telemetry.remote.beside", "gputel.analysis.live.guard")
+SENDERS = ("gputel.telemetry.remote.sidecar", "gputel.analysis.live.guard")
 POWER = b"gputel_gpu_power_w_mean"
 
 
