@@ -21,7 +21,7 @@ LEAST_RUNS = 16
 BINS = 6
 SHUFFLES = 200
 CHANCE = 0.01  # share of shuffles that may explain as much
-TOGETHER = 0.7  # correlation from which two settings are not told apart
+TOGETHER = 0.7  # correlation from which on two settings move together
 SEED = 1
 
 TARGETS = ("val_loss_min", "val_bpb_min", "loss")

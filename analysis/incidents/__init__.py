@@ -5,6 +5,7 @@ process_states  several looks at the same processes -> what each does, and wheth
 verdict         who holds up the others, with evidence
 text            the processes as text: groups of equal stacks
 incident        incidents/<stamp>/ in the run folder, written once
+hangs           what several nodes saw at one moment, judged together
 instructions    what the watcher watches, and how long a silence it allows
 watcher         the process beside a recording that looks when nothing is printed any more
 

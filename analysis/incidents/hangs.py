@@ -6,6 +6,7 @@ incidents are one hang if the earlier one still stood at the time of the later: 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,28 +60,28 @@ def on_all_nodes(run: Path, events: Sequence[dict[str, Any]]) -> list[dict[str, 
     if not any(event.get("kind") == incident.KIND for event in events):
         return [*events]
     joined = [hang for hang in read(run_folder.open_folder(run).segments) if hang.nodes]
-    return [_on_all_nodes(event, joined) for event in events]
+    return [_with_hang(event, joined) for event in events]
 
 
-def _on_all_nodes(event: dict[str, Any], joined: Sequence[Incident]) -> dict[str, Any]:
+def _with_hang(event: dict[str, Any], joined: Sequence[Incident]) -> dict[str, Any]:
     earlier = [hang for hang in joined if hang.time <= str(event.get("time"))]
     return {**event, "text": earlier[-1].line} if earlier and event.get("kind") == incident.KIND else event
 
 
 def _until(segment: Segment, time: str) -> str | None:
     """When a node printed again after this time, or ended."""
-    printed = (moment(wall) for wall, _ in output_index.read(segment.index) if wall)
+    walls = [wall for wall, _ in output_index.read(segment.index) if wall]
+    after = walls[bisect_right(walls, time, key=moment) :]
     ended = run_folder.wall_ns(run_folder.readable_facts(segment.path, warn=False), "ended")
-    return next((at for at in printed if at > time), None if ended is None else moment(ended))
+    over = after[0] if after else ended
+    return None if over is None else moment(over)
 
 
 def _judged(hang: Sequence[_OnNode]) -> Iterator[Incident]:
     """One incident of what several nodes saw; all of them where no verdict can be made."""
-    processes = [incident.processes(each.incident) for each in hang] if len(hang) > 1 else []
-    found = [
-        replace(each, node=seen.node) for seen, rows in zip(hang, processes, strict=False) for each in rows
-    ]
-    verdict = judge(found) if all(processes) else None
+    processes = {each.node: incident.processes(each.incident) for each in hang} if len(hang) > 1 else {}
+    found = [replace(each, node=node) for node, rows in processes.items() for each in rows]
+    verdict = judge(found) if processes and all(processes.values()) else None
     if verdict is None:
         yield from (each.incident for each in hang)
         return

@@ -46,7 +46,7 @@ class _Sums:
     counter: float | None = None
     counter_at: int | None = None
     unseen_j: float = 0.0  # growth of the counter while nothing was sampled
-    edges: Sequence[_Edge] = ()  # both ends, if all ticks were read for the integral
+    edges: list[_Edge] = field(default_factory=list)  # both ends, if all ticks were read for the integral
     first_ns: int | None = None
     last_ns: int = 0
     peaks: dict[str, float] = field(default_factory=dict)
@@ -132,8 +132,14 @@ def folder_totals(folder: Path, *, refresh: bool = True) -> list[GpuTotals]:
     gpus = dict.fromkeys(gpu for gpu, name in frames.columns(folder) if name in READINGS)
     cache = PartCache()
     summed = {gpu: sums for gpu in gpus if (sums := _summed(folder, gpu, cache))}
-    found = _refresh_and_edges if refresh else _edges
-    return [_row(gpu, sums, *found(folder, gpu, cache, sums)) for gpu, sums in summed.items()]
+    totals = []
+    for gpu, sums in summed.items():
+        if refresh:
+            rates, edges = _refresh_and_edges(folder, gpu, cache)
+        else:
+            rates, edges = {}, sums.edges or _edges(folder, gpu, cache)
+        totals.append(_row(gpu, sums, rates, *_outermost(edges)))
+    return totals
 
 
 def _row(gpu: str, sums: _Sums, refresh: dict[str, Refresh | None], first: _Edge, last: _Edge) -> GpuTotals:
@@ -309,9 +315,9 @@ def _unseen_between_seconds(before: int | None, rows: pl.DataFrame, steps: Numbe
 
 
 def _refresh_and_edges(
-    folder: Path, gpu: str, cache: PartCache, _: _Sums
-) -> tuple[dict[str, Refresh | None], _Edge, _Edge]:
-    """Returns the refresh of each reading, and both edges."""
+    folder: Path, gpu: str, cache: PartCache
+) -> tuple[dict[str, Refresh | None], list[_Edge]]:
+    """Returns the refresh of each reading, and the edges of the chunks that tell it."""
     refresh: dict[str, Refresh | None] = {}
     edges: list[_Edge] = []
     for chunk in frames.chunks(folder, most=STRETCHES, gpu=gpu, cache=cache):
@@ -319,20 +325,13 @@ def _refresh_and_edges(
             determined = {name for name, rate in refresh.items() if rate}
             refresh.update(sensors.refresh_of_one(chunk, determined))
             edges += _edges_of(chunk)
-    return refresh, *_outermost(edges)
+    return refresh, edges
 
 
-def _edges(
-    folder: Path, gpu: str, cache: PartCache, sums: _Sums
-) -> tuple[dict[str, Refresh | None], _Edge, _Edge]:
-    """Returns both edges, and no refresh of any reading."""
-    if sums.edges:
-        return {}, *_outermost(sums.edges)
-    edges: list[_Edge] = []
-    for chunk in frames.chunks(folder, ("power_w", "energy_j"), most=STRETCHES, gpu=gpu, cache=cache):
-        if len(chunk):
-            edges += _edges_of(chunk)
-    return {}, *_outermost(edges)
+def _edges(folder: Path, gpu: str, cache: PartCache) -> list[_Edge]:
+    """Returns the edges of a few chunks, the first and the last among them."""
+    chunks = frames.chunks(folder, ("power_w", "energy_j"), most=STRETCHES, gpu=gpu, cache=cache)
+    return [edge for chunk in chunks if len(chunk) for edge in _edges_of(chunk)]
 
 
 def _outermost(edges: Sequence[_Edge]) -> tuple[_Edge, _Edge]:

@@ -6,6 +6,7 @@ In memory alone: a hung disk must not reach the training. Where there is none th
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
@@ -110,10 +111,11 @@ def _refusal(root: Path) -> str:
 
 def _make(root: Path) -> Path:
     above = root / f"gputel-{os.getuid()}"
-    while True:
+    while root.is_dir():
         # Another recorder that ends now removes the folder above when it is empty.
         with contextlib.suppress(FileNotFoundError):
             return _make_within(above)
+    raise NotADirectoryError(errno.ENOTDIR, "is gone", str(root))
 
 
 def _make_within(above: Path) -> Path:
