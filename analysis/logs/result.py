@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis import columns
-from gputel.analysis.logs import documents, events, frames, outcome
+from gputel.analysis.logs import events, frames, outcome, quotations
 from gputel.analysis.logs.clock_jumps import ClockJump, clock_jump
 from gputel.analysis.logs.frames import EVALS, PARTIALS, RECORDS, Frame, Places, Together
 from gputel.analysis.logs.log import DEFAULT_PHASE, Log, ReadyResults
@@ -46,7 +46,7 @@ def conclude(
     """
     assembler = parser.records
     rows = assembler.steps.count + assembler.evaluations.rows.count
-    if len(parser.formats) > 1 and rows and documents.quotes_training(parser.head, rows):
+    if len(parser.formats) > 1 and rows and quotations.quotes_training(parser.head, rows):
         return replace(_empty(name, source), lines=parser.lines)
     places = _places(assembler)
     shift = assembler.stamps.shift(latest or datetime.now(timezone.utc))

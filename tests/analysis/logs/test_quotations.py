@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gputel.analysis.logs import documents
+from gputel.analysis.logs import quotations
 from gputel.analysis.logs.log import Log
 from gputel.analysis.runs import paths
 from tests.analysis.logs.texts_without_training import KINDS, TEXTS
@@ -72,9 +72,9 @@ def test_indented_quote_below_chapters_with_little_prose_is_no_log() -> None:
     quoted = "".join(f"    Epoch {i} :Train_loss:{2 / (i + 1):.3f} Valid_loss:0.{i}5\n" for i in range(3))
     head = "# Steel\nScripts for a competition\n\n## Training phase\n1. It is not easy to verify this.\n\n"
     readme = f"{head}{quoted}\n## Inference\n"
-    assert documents.quotes_training(readme.encode(), 3)
+    assert quotations.quotes_training(readme.encode(), 3)
     log = f"# run 3 begins\n{quoted}{quoted}# It is not easy to verify this.\n"
-    assert not documents.quotes_training(log.encode(), 6)
+    assert not quotations.quotes_training(log.encode(), 6)
 
 
 def test_quote_in_a_chinese_report_is_no_log(read: Callable[[str], Log]) -> None:

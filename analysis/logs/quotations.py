@@ -1,4 +1,4 @@
-"""Whether a text is a document or source code that quotes a few lines of a training, and no log of one."""
+"""Whether a text is a document or source code that quotes a few lines of a training log."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ _CODE = lazy_regex(
     rb"\s*(?:import |from \w[\w.]* import |def \w+\(|class \w+|return\b|for .*:$|if .*[:{]$|else\b|assert "
     rb"|print\(|#include|@\w|while\b|[\w.]+ = |[\w.]+\(.*\)$|.*[;{]\s*$|\}\s*$)"
 )
-
-
 _SPEAKER = lazy_regex(rb"\[?\d\d:\d\d(?::\d\d)?\]? <?(?P<name>[a-z]+)>?: ")
 
 
 def quotes_training(text: bytes, records: int) -> bool:
-    """Whether a text that gave so many records is no log; `text` is its beginning."""
+    """Whether a file that gave so many records quotes a log and is none; `text` is the beginning of the file."""
     lines = [line.rstrip() for line in text.split(b"\n") if line.strip()]
     if not lines or records > MOST_QUOTED * len(lines):
         return False
