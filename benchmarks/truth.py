@@ -20,12 +20,13 @@ from typing import Any
 from truth_layouts import FIRST, FIRST_LINE, NAME, last_dt
 from truth_runs import LIMIT_W, WATTS, Case, cases, joules, source, write, write_half
 
-from gputel.analysis import compare, report, runs
+from gputel.analysis import compare, runs
 from gputel.analysis.align.windows import longest_silence_ns
 from gputel.analysis.compare.answer import comparison_json
 from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.view import Terms, View
 from gputel.analysis.plan import check, request
+from gputel.analysis.report import run_report
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import GputelError
 
@@ -80,7 +81,7 @@ def judge(case: Case, folder: Path) -> Result:
 
 
 def _report(case: Case, subject: runs.RunData | None, result: Result) -> list[Figure]:
-    answer: dict[str, Any] = report.answer(report.make_report(subject)) if subject else {}
+    answer: dict[str, Any] = run_report.answer(run_report.make_report(subject)) if subject else {}
     result.doubts += [doubt["text"] for doubt in answer.get("doubts", [])]
     time = {row["kind"]: row for row in answer.get("time", [])}
     phase = (answer.get("phases") or [{}])[0]

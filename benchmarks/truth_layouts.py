@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
@@ -21,12 +22,15 @@ class Layout:
     """`record` writes step, its printed seconds and the total. `announced`: a save is printed before it begins.
 
     `inside`: the printed seconds hold evaluation and checkpoint before the step. `rated`: a throughput is printed.
+    `second` is what a longer evaluation prints, where a run has two kinds; `gpus` names them in the banner.
     """
 
     batch: str
     record: Callable[[Case, int, float, float], str]
     evaluation: Callable[[Case, int], str]
     save: str
+    second: Callable[[Case, int], str] = lambda _case, _step: "HellaSwag accuracy: 2964/10042=0.2952"
+    gpus: tuple[str, ...] = ("GPU: {name}", "world_size: {gpus}")
     digits: int = 6
     announced: bool = False
     inside: bool = False
@@ -38,32 +42,35 @@ class Layout:
 
 def lines(case: Case) -> Iterator[tuple[float, str]]:
     """What the run prints, with the second at which each line comes out."""
-    layout = case.layout
+    layout, shuffled = case.layout, random.Random(case.seed)
     for at, line in sorted(_lines(case), key=itemgetter(0)):
         if not layout.ranks or "step " not in line:
             yield at, layout.prefix.format(rank=0) + line
             continue
-        for rank in range(case.gpus):
-            yield at + 0.0004 * rank, layout.prefix.format(rank=rank) + line
+        order = list(range(case.gpus))
+        shuffled.shuffle(order)  # ranks do not print in turn
+        for place, rank in enumerate(order):
+            yield at + 0.0004 * place, layout.prefix.format(rank=rank) + line
 
 
 def _lines(case: Case) -> Iterator[tuple[float, str]]:
-    layout, banner = case.layout, _banner(case)
+    layout, banner, spans = case.layout, _banner(case), case.spans
     yield FIRST_LINE, "loading data"
     if case.banner == "top":
         yield from ((1.0, line) for line in banner)
-    waited = total = 0.0
+    waited, total = case.compile_s, 0.0
     first = True
-    for place, (kind, begin, end, step) in enumerate(case.spans):
+    for place, (kind, begin, end, step) in enumerate(spans):
         if kind == "eval":
-            yield end, layout.evaluation(case, step)
+            second = bool(place) and spans[place - 1][0] == "eval"
+            yield end, (layout.second if second else layout.evaluation)(case, step)
             waited += (end - begin) * case.inside
         elif kind == "checkpoint":
             yield (begin if layout.announced else end), layout.save.format(step=step)
             waited += (end - begin) * layout.inside
         elif kind == "start" and place:
-            yield end, f"Resuming from checkpoint at step {step}"
-            waited = 0.0
+            yield end - case.compile_s, f"Resuming from checkpoint at step {step}"
+            waited = case.compile_s
         elif kind == "train":
             total += (end - begin) * (step > FIRST)
             at = _printed_at(case, place)
@@ -104,8 +111,11 @@ def last_dt(case: Case) -> float:
 
 
 def _banner(case: Case) -> list[str]:
-    total = [f"Starting training from step 0 to {case.steps}"] if case.layout.total else []
-    return [case.layout.batch.format(case.tokens), f"GPU: {NAME}", *total, f"world_size: {case.gpus}"]
+    layout, first = case.layout, case.first
+    resumed = [f"Resuming from checkpoint out/step_{first:06d}.pt"] if first else []
+    total = [f"Starting training from step {first} to {case.steps}"] if layout.total else []
+    gpus = [line.format(name=NAME, gpus=case.gpus) for line in layout.gpus]
+    return [layout.batch.format(case.tokens), *gpus, *resumed, *total]
 
 
 def _nanochat(case: Case, step: int, dt: float, total: float) -> str:
@@ -139,6 +149,26 @@ def _keyed(case: Case, step: int, dt: float, _total: float) -> str:
     return (
         f"iter={step}/{case.steps} loss={case.loss(step):.5f} lr=6.0e-04 tps={case.tokens / dt / 1000:.1f}k "
         f"step_time={dt:.3f} mem=60.1GiB"
+    )
+
+
+def _titan(case: Case, step: int, dt: float, _total: float) -> str:
+    return (
+        f"step: {step:2}  loss: {case.loss(step):7.4f}  grad_norm:  0.9000  memory: 60.10GiB(75.46%)  "
+        f"tps: {round(case.tokens / case.gpus / dt):,}  tflops: 330.21  mfu: 33.39%"
+    )
+
+
+def _update(case: Case, step: int, dt: float, _total: float) -> str:
+    return (
+        f"update {step}/{case.steps} | loss {case.loss(step):.4f} | {1000 * dt:.0f} ms/update | "
+        f"{case.tokens / dt:,.0f} tokens/sec | lr 6.00e-04"
+    )
+
+
+def _tokens(case: Case, step: int, dt: float, _total: float) -> str:
+    return (
+        f"tokens: {(step + 1) * case.tokens:,} | loss: {case.loss(step):.4f} | tok/s: {case.tokens / dt:,.0f}"
     )
 
 
@@ -185,5 +215,33 @@ LAYOUTS = {
         digits=5,
         announced=True,
         prefix="INFO trainer: ",
+    ),
+    "titan": Layout(
+        "Training starts with global batch size {} tokens",
+        _titan,
+        lambda case, step: f"validate step: {step:2}  loss: {case.loss(step) + 0.05:7.4f}",
+        "Finished saving the checkpoint (step {step}) in 3.10 seconds.",
+        lambda _case, step: f"evaluate step: {step:2}  hellaswag_acc: 0.2952",
+        digits=4,
+        prefix="[titan] INFO - ",
+    ),
+    "update": Layout(
+        "tokens per update: {:,}",
+        _update,
+        lambda case, step: f"valid @ {step}: loss {case.loss(step) + 0.05:.4f}",
+        "checkpoint written: out/update_{step}.pt",
+        lambda _case, step: f"hellaswag @ {step}: acc 0.2952",
+        gpus=("GPU count: {gpus} ({name})",),
+        digits=4,
+    ),
+    "tokens": Layout(
+        "batch size in tokens: {:,}",
+        _tokens,
+        lambda case, step: (
+            f"eval at {(step + 1) * case.tokens:,} tokens: val_loss {case.loss(step) + 0.05:.4f}"
+        ),
+        "Saved checkpoint to out/step_{step:06d}.pt",
+        digits=4,
+        total=False,
     ),
 }

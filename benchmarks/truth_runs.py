@@ -49,10 +49,13 @@ class Case:
     save_every: int = 150
     save_s: float = 6.0
     start_s: float = 30.0
+    compile_s: float = 0.0  # within the first step of every start
+    second_every: int = 0  # every so many evaluations, a longer one of another kind follows
+    first: int = 0  # the step at which the run goes on from another's checkpoint
     gpus: int = 1
     style: str = "desired"  # a name of LAYOUTS
     stamps: str | None = "s"  # or ms, iso; recorded lines have none of their own
-    readings: str | None = None  # recording, smi, wide, long
+    readings: str | None = None  # recording, or one of TABLES
     hz: float = 10.0
     inside: bool = False
     thousandth: bool = False
@@ -70,7 +73,8 @@ class Case:
     def spans(self) -> list[tuple[str, float, float, int]]:
         """Kind, begin, end and step of everything the run does, in seconds since its start."""
         rng = random.Random(self.seed)
-        now, spans = self.start_s, [("start", 0.0, self.start_s, 0)]
+        started = self.start_s + self.compile_s
+        now, spans = started, [("start", 0.0, started, self.first)]
 
         def add(kind: str, seconds: float, step: int) -> None:
             nonlocal now
@@ -78,15 +82,17 @@ class Case:
             now += seconds
 
         crashed = None if self.crash is None else round(self.crash * self.steps)
-        step, saved = 0, 0
+        step = saved = self.first
         while step < self.steps:
             if step == crashed:
                 crashed = None
                 add("idle", DOWN_S, step)
-                add("start", self.start_s, saved)
+                add("start", started, saved)
                 step = saved
             if step and step % self.eval_every == 0 and spans[-1][0] != "start":
                 add("eval", self.eval_s * rng.uniform(0.97, 1.03), step)
+                if self.second_every and step % (self.second_every * self.eval_every) == 0:
+                    add("eval", 2 * self.eval_s * rng.uniform(0.97, 1.03), step)
             if step and step % self.save_every == 0 and spans[-1][0] != "start":
                 add("checkpoint", self.save_s * rng.uniform(0.9, 1.1), step)
                 saved = step
@@ -229,7 +235,20 @@ def _long(case: Case) -> str:
     return "\n".join(rows) + "\n"
 
 
-TABLES = {"smi": _smi, "wide": _wide, "long": _long}
+def _milli(case: Case) -> str:
+    """Units in the header, power in thousandths of a watt, time in milliseconds since 1970."""
+    rows = ["time [ms],gpu,power [mW],temperature [C],utilization [%],memory used [MiB]"]
+    for at, gpus in sampled(case):
+        moment = 1000 * (START.timestamp() + at + 3600 * case.offset_h)
+        rows += [
+            f"{moment:.0f},{gpu},{1000 * row[1]:.0f},61,97,60000"
+            for gpu, row in enumerate(gpus)
+            if row is not None
+        ]
+    return "\n".join(rows) + "\n"
+
+
+TABLES = {"smi": _smi, "wide": _wide, "long": _long, "milli": _milli}
 
 
 def _recording(case: Case, folder: Path) -> Path:
@@ -281,7 +300,7 @@ def cases(seed: int, count: int) -> list[Case]:
 
 
 def _case(seed: int, number: int, rng: random.Random) -> Case:
-    readings = (None, "recording", "smi", "wide", "long")[number % 5]
+    readings = (None, "recording", "smi", "wide", "long", None, "milli", "recording")[number % 8]
     style = rng.choice(["desired", *LAYOUTS])
     options: dict[str, Any] = {
         "steps": rng.randint(160, 420),
@@ -293,6 +312,8 @@ def _case(seed: int, number: int, rng: random.Random) -> Case:
         "save_every": rng.choice([80, 150, 10_000]),
         "save_s": rng.uniform(3, 9) if rng.random() < 0.8 else rng.uniform(0.3, 1.5),
         "start_s": rng.uniform(15, 60),
+        "compile_s": rng.choice([0.0, 0.0, rng.uniform(8, 60)]),
+        "second_every": rng.choice([0, 0, 2]),
         "gpus": rng.choice([1, 2, 2, 4]),
         "style": style,
         "stamps": _stamps(readings, style, rng),
@@ -310,6 +331,9 @@ def _case(seed: int, number: int, rng: random.Random) -> Case:
         options["offset_h"] = rng.choice([0, 0, 2])
     if options["stamps"] and options["save_every"] < 160 and rng.random() < 0.25:
         options |= {"crash": rng.uniform(0.6, 0.9), "every": 1}
+    elif style not in ("nanogpt", "tokens") and rng.random() < 0.15:
+        options["first"] = options["every"] * rng.randint(3, 9)
+        options["steps"] += options["first"]
     if options["every"] == 1 and not options["inside"] and rng.random() < 0.4:
         options |= rng.choice([{"late": rng.uniform(0.3, 0.95)}, {"late": 0.9}, {"queued": True}])
     options |= _planted(number, options)
