@@ -8,8 +8,6 @@ steps by the clock stands beside it. `python benchmarks/trainer.py --help`
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import itertools
 import json
 import os
@@ -33,7 +31,6 @@ SHAPE = ("--depth", "4", "--dim", "256", "--seq", "256", "--device-batch-size", 
 TOKENS_PER_RANK = 8 * 256
 QUIET = ("--optimizer", "adamw", "--eval-every", "0", "--save-every", "0", "--save-minutes", "0")
 WARM_STEPS = 5
-SAID = 2000
 BIGRAM_NATS = 2.422
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -49,7 +46,6 @@ def main() -> None:
     words.add_argument("--ranks", type=int, nargs="*", default=[1, 2])
     words.add_argument("--learn-steps", type=int, default=0, help="train so many steps and report the loss")
     words.add_argument("--beside-gpt", type=int, default=0, help="steps beside a plain GPT, in one process")
-    words.add_argument("--tensorboard", action="store_true", help="measure what --tensorboard costs")
     words.add_argument("--out", help=argparse.SUPPRESS)
     words.add_argument("--save-as", type=Path, help="write the results here as JSON")
     words.add_argument("--bare", choices=["eager", "compiled"], help=argparse.SUPPRESS)
@@ -73,11 +69,6 @@ def main() -> None:
             beside_gpt(4, 256, 256, given.beside_gpt),
             beside_gpt(2, 128, 128, given.beside_gpt),
         ]
-    if given.tensorboard:
-        results["cpu_ms_of_saying_a_step"] = {
-            "with_tensorboard": saying_ms(True),
-            "without": saying_ms(False),
-        }
     if given.learn_steps:
         results["learned"] = learned(given.learn_steps)
     results["load_average_at_the_end"] = round(os.getloadavg()[0], 2)
@@ -238,21 +229,6 @@ def gpt_step(model: torch.nn.Module, trains: Any, steps: int, batch: torch.Tenso
         trains.step(number, steps)
 
     return step
-
-
-def saying_ms(tensorboard: bool) -> float:
-    """CPU time of all threads for one step's line, its row of metrics.jsonl, and its curves."""
-    from gputel.trainer.say import CURVES, FIELDS, Voice
-
-    figures = {name: 1.0 for name, _ in FIELDS} | dict.fromkeys(CURVES, 1.0)
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        with Voice(Path(folder), speaks=True) as voice:
-            if tensorboard:
-                voice.open_board({})
-            began = time.process_time()
-            for step in range(SAID):
-                voice.step(step, SAID, figures, printed=True, at=time.monotonic())
-        return round((time.process_time() - began) / SAID * 1e3, 3)
 
 
 def learned(steps: int) -> dict[str, object]:

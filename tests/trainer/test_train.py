@@ -256,35 +256,6 @@ def test_slow_network_keeps_nvlink_and_overlap() -> None:
     assert not {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "CUDA_DEVICE_MAX_CONNECTIONS"} & set(WAN)
 
 
-def test_tensorboard_gets_curves_histograms_samples_and_hyperparameters(run: Run, tmp_path: Path) -> None:
-    read = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    run(
-        "--steps",
-        "4",
-        "--eval-every",
-        "2",
-        "--tensorboard",
-        "--sample-prompt",
-        "def ",
-        "--sample-tokens",
-        "4",
-    )
-    board = read.EventAccumulator(str(tmp_path / "run" / "tensorboard"))
-    board.Reload()
-    tags = board.Tags()
-    assert [event.step for event in board.Scalars("train/loss")] == [0, 1, 2, 3]
-    assert [event.step for event in board.Scalars("eval/val_loss")] == [0, 2, 4]
-    assert "weights/blocks.0.up.weight" in tags["histograms"]
-    assert "sample/text_summary" in tags["tensors"]
-    assert "_hparams_/session_start_info" in board.summary_metadata
-
-
-def test_run_without_tensorboard_says_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    answer = run("--steps", "2", "--tensorboard", code=1).stderr
-    assert answer == "--tensorboard: needs the package tensorboard; pip install tensorboard\n"
-
-
 def test_another_tokenizer_does_not_go_on(run: Run, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("".join(map(chr, range(32, 127))) * 50 + "\n")
     run("--steps", "4", "--stop-at", "2", "--data", "t.txt", "--tokenizer", "chars", "--vocab", "256")
