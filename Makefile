@@ -25,6 +25,7 @@ lint: .venv/dev  ## ruff, mypy, import rules, oldest Python
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p gputel -p tests
+	MYPYPATH=benchmarks $(BIN)/mypy --explicit-package-bases --exclude /plain/ benchmarks
 	$(BIN)/lint-imports
 	$(BIN)/vermin -q --no-tips --target=3.10- $(EXCLUDED:%=--exclude %) --violations gputel/cli telemetry analysis trainer
 

@@ -227,7 +227,7 @@ def kills(rounds: int, seed: int, given: int | None) -> dict[str, Any]:
 def compared(run: Path, copy: Path) -> list[str]:
     """The files of the run that the copy lacks or has otherwise, and those that it should not have."""
     there = {path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file()}
-    kinds = ("final", "growing", "replaced")
+    kinds: tuple[file_kinds.Kind, ...] = ("final", "growing", "replaced")
     sent = set(file_kinds.files(run, *kinds))
     extra = {file for file in there - sent if file_kinds.kind_of(file) in kinds}
     return sorted(

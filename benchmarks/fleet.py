@@ -56,8 +56,9 @@ from gputel.telemetry.remote.courier import Sent, send  # noqa: E402
 from gputel.telemetry.remote.live_rows import LiveRow, LiveRows  # noqa: E402
 from gputel.telemetry.remote.receiver import Receiver  # noqa: E402
 from gputel.telemetry.remote.storage import Storage  # noqa: E402
+from tests.ports import free_port  # noqa: E402
 from tests.recordings import Recorder, children, until  # noqa: E402
-from tests.telemetry.remote.database import Database, free_port, running  # noqa: E402
+from tests.telemetry.remote.database import Database, running  # noqa: E402
 
 RUN, MACHINE = "fleet", "8xH100"
 RECORDED = 20  # seconds that are replayed, again and again

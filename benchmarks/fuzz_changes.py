@@ -20,12 +20,17 @@ from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier, TierColumn
 
 START = 10**18
-READINGS = (("power_w", "W", 1000), ("energy_j", "J", 1000), ("temp_c", "C", 1), ("throttle", None, 1))
+READINGS: tuple[tuple[str, str | None, int], ...] = (
+    ("power_w", "W", 1000),
+    ("energy_j", "J", 1000),
+    ("temp_c", "C", 1),
+    ("throttle", None, 1),
+)
 TIERS = [
     Tier("fast", 10.0, tuple(TierColumn(*reading, gpu) for gpu in "01" for reading in READINGS)),
     Tier("slow", 1.0, (TierColumn("fan", "%", 1, "0"),)),
 ]
-VALUES = (
+VALUES: tuple[object, ...] = (
     None,
     0,
     -1,

@@ -58,7 +58,7 @@ def taken() -> dict[str, Any]:
         "before": dict(optimizer._global_optimizer_pre_hooks),
         "after": dict(optimizer._global_optimizer_post_hooks),
         "fetch": loading._BaseDataLoaderIter.__next__,
-        "backward": torch.autograd._engine_run_backward,
+        "backward": torch.autograd._engine_run_backward,  # type: ignore[attr-defined]
         "gc": list(gc.callbacks),
     }
 
@@ -76,7 +76,7 @@ def put(state: dict[str, Any]) -> None:
         held.clear()
         held.update(state[name])
     loading._BaseDataLoaderIter.__next__ = state["fetch"]
-    torch.autograd._engine_run_backward = state["backward"]
+    torch.autograd._engine_run_backward = state["backward"]  # type: ignore[attr-defined]
     gc.callbacks[:] = state["gc"]
 
 

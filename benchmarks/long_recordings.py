@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from gputel.telemetry import run_folder
-from gputel.telemetry.clock import SECOND
+from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.process import output_index
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.simulated import open_machine
@@ -36,9 +36,7 @@ EVAL_EVERY, EVAL_S, SAVE_EVERY, SAVE_S = 250, 20.0, 1000, 15.0
 class GivenClock:
     now = 0
 
-    def stamp(self) -> object:
-        from gputel.telemetry.clock import Stamp
-
+    def stamp(self) -> Stamp:
         return Stamp(self.now + START_NS, self.now, self.now)
 
     def monotonic(self) -> int:
@@ -112,7 +110,7 @@ def _ten_minutes(folder: Path, machine: str) -> list[tuple[Tier, pl.DataFrame]]:
 
 
 def _gpu_by_gpu(tier: Tier, frames: list[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat([frame.filter(gpu=gpu) for gpu in tier.gpus for frame in frames])
+    return pl.concat([frame.filter(gpu=gpu) for gpu in tier.subjects for frame in frames])
 
 
 def _shifted(frame: pl.DataFrame, tier: Tier, number: int, *, peak: bool) -> pl.DataFrame:
@@ -122,7 +120,9 @@ def _shifted(frame: pl.DataFrame, tier: Tier, number: int, *, peak: bool) -> pl.
         whole = whole.with_columns(joules + number * (joules.last() - joules.first()).over("gpu"))
     if not (peak and "power_w" in frame.columns):
         return whole
-    place = pl.int_range(pl.len()) == len(frame) - 2 * len(frame) // (3 * len(tier.gpus))  # of the last GPU
+    place = pl.int_range(pl.len()) == len(frame) - 2 * len(frame) // (
+        3 * len(tier.subjects)
+    )  # of the last GPU
     return whole.with_columns(pl.when(place).then(PEAK_W).otherwise("power_w").alias("power_w"))
 
 

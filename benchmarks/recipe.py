@@ -133,7 +133,9 @@ def trained(setting: Setting, validation: Tensor, model: nn.Module, step: Step, 
         torch.autograd.backward(loss)
         step(number, setting.steps)
     with torch.no_grad():
-        parts = [model(part[:, :-1], part[:, 1:]).item() for part in validation.split(VALIDATED_AT_ONCE)]
+        parts = [
+            model(part[:, :-1], part[:, 1:]).item() for part in torch.split(validation, VALIDATED_AT_ONCE)
+        ]
     return statistics.fmean(parts)
 
 

@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from gputel.trainer.data import open_corpus
-from gputel.trainer.model import Model
+from gputel.trainer.model import Block, Model
 from gputel.trainer.optim import optimizer
 from gputel.trainer.options import Options, settled
 from gputel.trainer.ranks import World
@@ -88,6 +88,7 @@ def losses(
 def permute(model: Model, order: int) -> None:
     dice = torch.Generator().manual_seed(order)
     for block in model.blocks:
+        assert isinstance(block, Block)
         units = torch.randperm(block.up.weight.shape[0], generator=dice)
         block.up.weight.copy_(block.up.weight[units])
         block.down.weight.copy_(block.down.weight[:, units])

@@ -41,12 +41,13 @@ def read(folder: Path, workers: int) -> str:
     """A digest of every record, for comparison."""
     from gputel.analysis import spread
     from gputel.analysis.runs import paths
+    from gputel.telemetry.errors import GputelError
 
     spread.workers_for = lambda _cpu_s: workers  # type: ignore[assignment]
     files = sorted(folder.iterdir())
-    logs = list(paths.read_many(files) if workers > 1 else paths.read_logs(files))
     digest = hashlib.sha256()
-    for log in logs:
+    for log in paths.read_many(files) if workers > 1 else paths.read_logs(files):
+        assert not isinstance(log, GputelError)
         digest.update(repr((log.name, log.status, log.records.hash_rows().sum())).encode())
     return digest.hexdigest()
 
@@ -75,8 +76,9 @@ def main() -> None:
         rounds = [(measure(Path(name), 1), measure(Path(name), asked.workers)) for _ in range(asked.rounds)]
     assert len({digest for pair in rounds for _, _, digest in pair}) == 1
     for place, what in enumerate(("wall", "CPU")):
-        one, many = (statistics.median(pair[side][place] for pair in rounds) for side in (0, 1))
-        ratio = statistics.median(pair[1][place] / pair[0][place] for pair in rounds)
+        pairs = [(one[:2][place], many[:2][place]) for one, many in rounds]
+        one, many = (statistics.median(side) for side in zip(*pairs, strict=True))
+        ratio = statistics.median(many / one for one, many in pairs)
         print(f"{what}: one process {one:.1f} s, {asked.workers} {many:.1f} s, ratio {ratio:.2f}")
 
 

@@ -113,7 +113,11 @@ def main() -> None:
     rows.append(measure(100_000, 2))
     for row in rows:
         print(json.dumps(row))
-    machine = {"cpus": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()}
+    machine: dict[str, object] = {
+        "cpus": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
     machine["load"] = round(os.getloadavg()[0], 1)
     result = {"date": date.today().isoformat(), "machine": machine, "rows": rows}
     (ROOT / "benchmarks" / "results" / "stamps.json").write_text(json.dumps(result, indent=2) + "\n")

@@ -29,7 +29,7 @@ def seconds(arguments: list[str], site: str) -> float:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", folder, ROOT]
+        build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", folder, str(ROOT)]
         subprocess.run(build, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         (wheel,) = Path(folder).glob("*.whl")
         zipfile.ZipFile(wheel).extractall(folder)

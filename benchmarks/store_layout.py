@@ -23,6 +23,7 @@ import polars as pl
 import store
 
 from gputel.telemetry.store import journal, parts, ticks
+from gputel.telemetry.store.journal import Writer
 from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier
 
@@ -116,7 +117,7 @@ def results(old: Path, log: Path, folder: Path, machine: str) -> Iterator[str]:
 def simulate(machine: str, seconds: int, folder: Path) -> None:
     tiers, rows = store.simulated(machine, seconds)
     clock = store.GivenClock()
-    writer = store.Writer(PartWriter(folder, tiers, clock, on_trouble=store.failed, compactor=None))
+    writer = Writer(PartWriter(folder, tiers, clock, on_trouble=store.failed, compactor=None))
     for tier, late, at, values in rows:
         clock.now = at + late
         writer.append(tier, at, clock.now, values)

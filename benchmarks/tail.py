@@ -152,7 +152,7 @@ def measured(what: str, log: str) -> None:
     if what == "parse":
         rows = paths.parse(log).records.height
     else:
-        follower = Follower([log], positions=resume.opened([what, log]))
+        follower = Follower([log], positions=resume.open_positions([what, log]))
         printer = lines.Printer(lines.rows_text)
         with open(os.devnull, "w") as nothing:  # noqa: PTH123
             while news := follower.read():

@@ -50,7 +50,8 @@ def main() -> None:
     parser.add_argument("--stage", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.stage:
-        print(json.dumps(measure(*options.stage, options.gpus, options.hz, options.seconds)))
+        stage, place = options.stage
+        print(json.dumps(measure(stage, place, options.gpus, options.hz, options.seconds)))
         return
     rows: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -136,7 +137,8 @@ def measure(stage: str, place: str, gpus: int, hz: int, seconds: float) -> dict[
 def looped(machine, made, clock, place: str | None) -> Callable[[float], None]:  # type: ignore[no-untyped-def]
     from gputel.telemetry.sampling.budget import Budget
     from gputel.telemetry.sampling.cost import SamplingCost
-    from gputel.telemetry.sampling.loop import Loop, Turn
+    from gputel.telemetry.sampling.loop import Loop
+    from gputel.telemetry.sampling.watchdog import Turn
     from gputel.telemetry.store.journal import Writer
     from gputel.telemetry.store.part_writer import PartWriter
 
@@ -144,7 +146,7 @@ def looped(machine, made, clock, place: str | None) -> Callable[[float], None]: 
         pass
 
     class Nothing:
-        append = append_raw = close = staticmethod(silent)
+        append = append_raw = rearrange = close = staticmethod(silent)
 
     if place:
         Path(place).mkdir()

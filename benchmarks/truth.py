@@ -282,8 +282,8 @@ def _tail(case: Case, subject: runs.RunData | None, result: Result) -> list[Figu
     half = case.spans[len(case.spans) // 2][2]
     if case.stamps and case.crash is None and _foreseeable(case, half) and case.layout.total:
         now = follow(write_half(case, result.folder, half)) if subject else None
-        left, pause = case.end - half, max(case.eval_s, case.save_s)  # nothing announces the last pause
-        figures.append(Figure("tail", "time left", left, now and now.eta_s, LEFT + pause / left))
+        remaining, pause = case.end - half, max(case.eval_s, case.save_s)  # nothing announces the last pause
+        figures.append(Figure("tail", "time left", remaining, now and now.eta_s, LEFT + pause / remaining))
     return figures
 
 
@@ -359,10 +359,8 @@ def _farthest(figures: list[Figure]) -> str:
 
 
 def _held(figures: list[Figure]) -> str:
-    stated = [f for f in figures if f.stated and f.value is not None]
-    return (
-        f"{sum(abs(f.value - f.true) <= f.stated + 1e-9 for f in stated)} of {len(stated)}" if stated else ""
-    )
+    held = [abs(f.value - f.true) <= f.stated + 1e-9 for f in figures if f.stated and f.value is not None]
+    return f"{sum(held)} of {len(held)}" if held else ""
 
 
 def _cell(value: object) -> str:

@@ -19,8 +19,8 @@ from truth_layouts import LAYOUTS, NAME, Layout, lines
 
 from gputel.analysis import runs
 from gputel.telemetry import run_folder
-from gputel.telemetry.clock import SECOND
-from gputel.telemetry.process import keeper
+from gputel.telemetry.clock import SECOND, Stamp
+from gputel.telemetry.process import output_index
 from gputel.telemetry.store.journal import Writer
 from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier, TierColumn
@@ -281,15 +281,13 @@ def _recording(case: Case, folder: Path) -> Path:
     ends = np.cumsum([len(line) + 1 for _, line in printed]).tolist()
     reads = zip(printed, ends, strict=True)
     segment.index.write_bytes(
-        b"".join(keeper.pack(START_NS + round(at * SECOND), end) for (at, _), end in reads)
+        b"".join(output_index.pack(START_NS + round(at * SECOND), end) for (at, _), end in reads)
     )
     return folder
 
 
 class Clock(long_recordings.GivenClock):
-    def stamp(self) -> object:
-        from gputel.telemetry.clock import Stamp
-
+    def stamp(self) -> Stamp:
         return Stamp(self.now + START_NS, self.now, self.now)
 
 

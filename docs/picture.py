@@ -76,7 +76,7 @@ def _drawn(capture: list[str]) -> str:
 def page(folder: Path, chromium: browser.Browser) -> bytes:
     """The top of the report's page of a real GPU as PNG."""
     html = folder / "report.html"
-    command = [*GPUTEL, "report", REAL_RUN, "--html", "--out", html]
+    command = [*GPUTEL, "report", str(REAL_RUN), "--html", "--out", str(html)]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     return _shot(chromium, html, "true")
 

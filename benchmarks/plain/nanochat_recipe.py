@@ -31,7 +31,8 @@ class Layer(nn.Module):
         q, k = (norm(turned(z, cos, sin)) for z in (q, k))
         y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.mix(y.transpose(1, 2).flatten(-2))
-        return x + self.down(functional.relu(self.up(norm(x))).square())
+        mixed: Tensor = self.down(functional.relu(self.up(norm(x))).square())
+        return x + mixed
 
 
 def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -107,4 +108,5 @@ def orthogonal(matrix: Tensor) -> Tensor:
     for _ in range(5):
         square = x @ x.T
         x = a * x + (b * square + c * square @ square) @ x
-    return (x.T if tall else x).to(matrix.dtype)
+    step: Tensor = x.T if tall else x
+    return step.to(matrix.dtype)

@@ -29,7 +29,8 @@ class Gpt2Layer(nn.Module):
         )
         y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.mix(y.transpose(1, 2).flatten(-2))
-        return x + self.down(functional.gelu(self.up(self.second(x))))
+        mixed: Tensor = self.down(functional.gelu(self.up(self.second(x))))
+        return x + mixed
 
 
 class NanoGPT(nn.Module):
