@@ -26,14 +26,16 @@ class StepField(NamedTuple):
 
 
 FIELDS = (
-    StepField("ns", "<i8", "wall clock when the last optimizer step of it ended"),
+    StepField("ns", "<i8", "wall clock when the step's last optimizer call ended"),
     StepField(
-        "step_ns", "<i8", "time since the step before ended, by a steady clock; -1 of a process's first"
+        "step_ns",
+        "<i8",
+        "time since the step before ended, by the monotonic clock; -1 in a process's first step",
     ),
-    StepField("fetch_ns", "<i8", "time in `__next__` of DataLoaders, of the data that was trained on"),
+    StepField("fetch_ns", "<i8", "time in `__next__` of DataLoaders, for batches that were trained on"),
     StepField("backward_ns", "<i8", "time in calls of backward"),
     StepField("optimizer_ns", "<i8", "time in calls of optimizers"),
-    StepField("gc_ns", "<i8", "time in garbage collections, but those of the youngest objects"),
+    StepField("gc_ns", "<i8", "time in garbage collections, except those of the youngest generation"),
     StepField("fetches", "<u4", "batches that were fetched"),
     StepField("backwards", "<u4", "calls of backward"),
     StepField("optimizers", "<u2", "calls of optimizers"),
