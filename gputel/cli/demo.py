@@ -42,7 +42,7 @@ def command(out: Path, steps: int) -> int:
     """Record, follow and compare two small trainings, in one minute, and write their pages.
 
     Downloads nothing. Without torch, logs of such trainings are played in real time; without a GPU, one is
-    simulated. Ends with the first exit code that is not 0.
+    simulated. The exit code is the first one that is not 0.
     """
     machine = _simulated_machine()
     first, second = (out / f"depth-{depth}" for depth in demo.DEPTHS)

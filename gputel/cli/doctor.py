@@ -17,7 +17,7 @@ EXAMPLES = (
 
 
 @click.command("doctor", cls=Command, examples=EXAMPLES)
-@click.option("--simulate", metavar="2xH100", help="Examine a simulated machine instead of this one's GPUs.")
+@click.option("--simulate", metavar="2xH100", help="Check a simulated machine instead of the GPUs here.")
 @click.option(
     "--out", default="runs", metavar="DIR", help="Where recordings will be written.", show_default=True
 )

@@ -44,7 +44,7 @@ EXAMPLES = (
     type=click.Choice(["tensorboard", "wandb", "mlflow"]),
     help="Write metrics, energy and GPU readings for another tool.",
 )
-@click.option("--out", metavar="PLACE", help="With --to: a folder; of mlflow a tracking URI.")
+@click.option("--out", metavar="PLACE", help="With --to: a folder, or for mlflow a tracking URI.")
 @click.option("--force", is_flag=True, help="Overwrite a file that gputel did not write.")
 @progress_line.shown()
 def command(

@@ -69,7 +69,7 @@ def command(
 ) -> int:
     """Check whether a run got worse than its baseline, for CI.
 
-    Ends with 4 where a limit is broken, and with 5 where there is too little data to say.
+    The exit code is 4 if a limit is broken, and 5 if there is too little data to tell.
     """
     from gputel.analysis.compare import gate
     from gputel.analysis.document import as_json as plain

@@ -17,7 +17,7 @@ EXAMPLES = (
 @click.argument("run", default="latest")
 @options.json
 def command(run: str, as_json: bool) -> None:
-    """List the nodes of a run: GPUs, segments, which is last in the steps, and their clock offsets.
+    """List the nodes of a run: GPUs, segments, how often each finishes a step last, clock offsets.
 
     RUN is a run folder, the address of one in object storage, or `latest`.
     """

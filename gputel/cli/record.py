@@ -133,7 +133,7 @@ GROUPS: Groups = {
 def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """Sample the GPUs until Ctrl-C; with a COMMAND, run it and keep its output.
 
-    Ends with the command's exit code, whatever goes wrong in the recording.
+    The exit code is that of the command, even if the recording fails.
     """
     _refuse_nonsense(argv, asked)
     orders = guard.instructions(asked, has_command=bool(argv))

@@ -31,13 +31,13 @@ KEPT = "the run folder itself: samples, output.log, source/"
     metavar="7d",
     help="How long the link works.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would go where.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be sent where.")
 @progress_line.shown()
 def command(run: str, to: str | None, expires: float, dry_run: bool) -> None:
     """Send a run's page, or a page that was written before, to object storage.
 
-    Secrets are masked once more, and home folders become ~. Nothing but the page goes. Without --to, says how to
-    copy it.
+    Secrets are masked once more, and home folders become ~. Only the page is sent. Without --to,
+    prints how to copy it.
     """
     from gputel.analysis import text
     from gputel.analysis.render.shared_page import shared_page

@@ -84,7 +84,7 @@ def command(**asked: Any) -> int:
     """Follow runs as they happen.
 
     PATH is a log, a run folder, a folder in which new ones appear, a glob, `latest`, `-` for standard input, or
-    what is being sent to object storage, such as s3://bucket/d16.
+    a run in object storage, such as s3://bucket/d16.
     """
     alarms.check(asked)
     _check(asked)
