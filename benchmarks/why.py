@@ -167,7 +167,7 @@ def server() -> Iterator[Server]:
         yield started
     finally:
         started.close()
-        environment.leave(inside.folder)
+        environment.leave(inside)
 
 
 def table(results: Sequence[Judged]) -> list[str]:

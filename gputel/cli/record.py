@@ -20,6 +20,7 @@ from gputel.telemetry.inside.environment import LEVELS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gputel.telemetry.inside.environment import Inside
     from gputel.telemetry.process.children import Sample
     from gputel.telemetry.process.companions import Order
     from gputel.telemetry.process.viewer import CommandEnd
@@ -202,8 +203,9 @@ def _record(
     from gputel.telemetry import run_folder, source_code
     from gputel.telemetry.errors import GputelError
     from gputel.telemetry.inside import drain, environment
-    from gputel.telemetry.process import viewer
+    from gputel.telemetry.process import spawn, viewer
 
+    spawn.fill_standard()
     inside = environment.enter(asked["inside"]) if argv else environment.Inside("off")
     saves_source = argv and not asked["no_source"]
     try:
@@ -225,6 +227,7 @@ def _record(
             on_demand=[(partial(drain.is_due, inside.folder), drain.order(segment.path, inside.folder))]
             if inside.folder
             else [],
+            locks=() if inside.lock is None else (inside.lock,),
             save_source=partial(source_code.start, segment.path, argv, Path.cwd()) if saves_source else None,
         )
         with contextlib.suppress(OSError):
@@ -234,7 +237,7 @@ def _record(
         run_folder.discard(segment)
         raise
     finally:
-        _leave(segment, inside.folder)
+        _leave(segment, inside)
     if outcome.fault and not (argv or asked["follow"]):
         run_folder.discard(segment)
         usage = outcome.fault["place"].startswith("--")
@@ -245,16 +248,16 @@ def _record(
     return outcome
 
 
-def _leave(segment: Segment, folder: Path | None) -> None:
+def _leave(segment: Segment, inside: Inside) -> None:
     """Takes the last rows and failures out of the folder in memory, and removes it."""
     from gputel.telemetry.inside import drain, environment, unseen
 
-    if folder is not None:
+    if inside.folder is not None:
         with contextlib.suppress(OSError):
-            drain.drain(segment.path, folder)
+            drain.drain(segment.path, inside.folder)
         with contextlib.suppress(OSError):
-            unseen.report(segment.path, folder)
-        environment.leave(folder)
+            unseen.report(segment.path, inside.folder)
+    environment.leave(inside)
 
 
 def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, Segment]:

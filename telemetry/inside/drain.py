@@ -17,7 +17,7 @@ from pathlib import Path
 from gputel.telemetry import events, own_process
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.inside import step_records
-from gputel.telemetry.inside.environment import ROWS, WRITTEN
+from gputel.telemetry.inside.environment import ROWS, WRITTEN, hold
 from gputel.telemetry.own_files import UNFOLLOWED, is_foreign
 from gputel.telemetry.run_folder import locked
 
@@ -137,6 +137,8 @@ def main(segment: str, folder: str, recorder: str, command: str) -> None:
     """Copies once a second. After the command the recorder copies the rest; if it is gone, this process does."""
     with contextlib.suppress(OSError):
         os.nice(19)
+    with contextlib.suppress(OSError):
+        hold(Path(folder))  # to the end, which may come after the recorder's
     process = _open(int(command))
     has_ended, failure = False, ""
     while not has_ended:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -48,6 +49,8 @@ class Inside:
     level: Level
     folder: Path | None = None
     reason: str = ""
+    lock: int | None = None
+    """A descriptor that holds the folder's lock."""
 
     @property
     def looks(self) -> bool:
@@ -82,18 +85,39 @@ def enter(level: Level, *, hook: Path = HOOK, roots: tuple[str, ...] | None = No
     for root in roots if roots is not None else ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", "")):
         try:
             if root and not (why := _refusal(Path(root))):
-                return Inside(level, _make(Path(root)), refusal)
+                folder, lock = _make(Path(root))
+                return Inside(level, folder, refusal, lock)
         except OSError as error:
             why = f"{root}: {reason(error)}"
     return Inside("off", reason=refusal if level == "off" else why)
 
 
-def leave(folder: Path | None) -> None:
+def leave(inside: Inside) -> None:
     """Removes the folder; a process that still listens there is silent from then on."""
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+    if inside.folder is not None:
+        shutil.rmtree(inside.folder, ignore_errors=True)
         with contextlib.suppress(OSError):
-            folder.parent.rmdir()
+            inside.folder.parent.rmdir()
+    if inside.lock is not None:
+        os.close(inside.lock)
+
+
+def hold(folder: Path) -> int:
+    """Locks the folder against other recorders; returns a descriptor, whose last copy unlocks it. Raises OSError.
+
+    Several may hold the lock. It shows that a recorder in another container lives, whose process id says nothing.
+    """
+    return _locked(folder, fcntl.LOCK_SH)
+
+
+def _locked(folder: Path, kind: int) -> int:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
 
 
 def _is_hook(entry: str) -> bool:
@@ -109,16 +133,17 @@ def _refusal(root: Path) -> str:
     return ""
 
 
-def _make(root: Path) -> Path:
+def _make(root: Path) -> tuple[Path, int]:
     above = root / f"gputel-{os.getuid()}"
     while root.is_dir():
-        # Another recorder that ends now removes the folder above when it is empty.
-        with contextlib.suppress(FileNotFoundError):
+        # Another recorder that ends now removes the folder above when it is empty. One in another container may
+        # look at the new folder before it is locked, or has taken it for one that was left.
+        with contextlib.suppress(FileNotFoundError, BlockingIOError):
             return _make_within(above)
     raise NotADirectoryError(errno.ENOTDIR, "is gone", str(root))
 
 
-def _make_within(above: Path) -> Path:
+def _make_within(above: Path) -> tuple[Path, int]:
     with contextlib.suppress(FileExistsError):
         above.mkdir(mode=0o700)
     status = above.lstat()
@@ -127,16 +152,25 @@ def _make_within(above: Path) -> Path:
     _sweep(above)
     folder = above / f"{os.getpid()}-{os.urandom(6).hex()}"
     folder.mkdir(mode=0o700)
-    (folder / CLOCK).write_text(str(wall_at_boot()))
-    return folder
+    lock = hold(folder)
+    try:
+        (folder / CLOCK).write_text(str(wall_at_boot()))
+    except OSError:
+        os.close(lock)
+        raise
+    return folder, lock
 
 
 def _sweep(above: Path) -> None:
     """Removes folders of killed recorders in which no process listens or writes any more."""
     for folder in above.iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            if _is_abandoned(folder):
-                shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            lock = _locked(folder, fcntl.LOCK_EX)
+            try:
+                if _is_abandoned(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def _is_abandoned(folder: Path) -> bool:

@@ -141,7 +141,7 @@ class Workplace:
     folder: Path
     signals: Signals
     news: int
-    lock: int
+    locks: tuple[int, ...]
     fsync: bool = False
 
     def state(self, source: OutputSource, ledger: Ledger) -> KeeperState:
@@ -152,7 +152,7 @@ class Workplace:
         except OSError as error:
             raise run_folder.unwritable(self.folder, error) from None
         return KeeperState(
-            self.folder, source, log, index, self.news, self.signals, self.lock, self.fsync, ledger
+            self.folder, source, log, index, self.news, self.signals, self.locks, self.fsync, ledger
         )
 
 

@@ -100,8 +100,8 @@ class KeeperState:
     news: int
     """An eventfd that is raised when output.log has grown."""
     signals: Signals
-    lock: int
-    """Held while the run is recorded."""
+    locks: tuple[int, ...]
+    """Descriptors whose locks are held while the run is recorded."""
     fsync: bool = False
     """Whether the output is synced to the disk."""
     ledger: Ledger = field(default_factory=Ledger)
@@ -117,7 +117,7 @@ class KeeperState:
             self.log,
             self.index,
             self.news,
-            self.lock,
+            *self.locks,
             self.signals.descriptor,
         }
 

@@ -126,7 +126,10 @@ def keep_only(keep: set[int]) -> None:
 
 
 def fill_standard() -> None:
-    """Open /dev/null for each closed standard descriptor; the next opened file would be the command's output."""
+    """Open /dev/null for each closed standard descriptor; the next opened file would be the command's output.
+
+    To be called before anything is opened that stays open.
+    """
     for standard in range(3):
         try:
             os.fstat(standard)

@@ -65,6 +65,8 @@ class Job:
     """The processes that guard and watch the command."""
     on_demand: Sequence[OnDemand] = ()
     """Further ones, started when the command has use for them."""
+    locks: tuple[int, ...] = ()
+    """Descriptors whose locks are held as long as any process of this recording keeps the output."""
     save_source: Callable[[], int] | None = None
     """Forks a process that saves what the code was, and returns its process id."""
 
@@ -97,7 +99,6 @@ def record(job: Job) -> CommandEnd:
     whatever else fails.
     """
     spawn.require_linux()
-    spawn.fill_standard()
     spawn.require_descriptors(DESCRIPTORS)
     try:
         viewer = Viewer(job)
@@ -119,7 +120,7 @@ class Viewer:
         libc.become_subreaper()
         self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._began = self._clock.stamp()
-        self._lock = recorder_lock.hold(job.folder)
+        self._locks = (recorder_lock.hold(job.folder), *job.locks)
         with contextlib.suppress(OSError):
             run_folder.reserve(job.folder).take()
         with contextlib.suppress(OSError):
@@ -190,7 +191,7 @@ class Viewer:
 
     def _keep(self) -> children.KeeperHandle | None:
         job = self._job
-        place = children.Workplace(job.folder, self._signals, self._news, self._lock, job.fsync)
+        place = children.Workplace(job.folder, self._signals, self._news, self._locks, job.fsync)
         if job.argv:
             return children.wrap(place, job.argv, job.env, self._pseudo)
         if job.follow:

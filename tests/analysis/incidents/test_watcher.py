@@ -43,7 +43,7 @@ def folder() -> Iterator[Path]:
     inside = environment.enter("stacks")
     assert inside.folder
     yield inside.folder
-    environment.leave(inside.folder)
+    environment.leave(inside)
 
 
 def start(script: str, folder: Path, tmp_path: Path) -> subprocess.Popen[str]:
@@ -112,7 +112,7 @@ def test_silence_is_long_after_ten_usual_gaps_and_a_minute() -> None:
 def test_training_is_not_asked_before_the_silence_is_long(folder: Path, tmp_path: Path) -> None:
     """The folder is gone: to ask there would fail."""
     watcher = watch(tmp_path, folder, Silence(fewest_s=1000.0))
-    environment.leave(folder)
+    environment.leave(environment.Inside("stacks", folder))
     print_lines(tmp_path, 12)
     watcher.look()
     assert list(incident.read(tmp_path)) == []

@@ -53,7 +53,8 @@ def test_training_that_prints_nothing_is_followed(tmp_path: Path) -> None:
 
 
 def test_rows_that_still_are_in_memory_are_seen(tmp_path: Path) -> None:
-    memory = environment.enter("off").folder
+    inside = environment.enter("off")
+    memory = inside.folder
     assert memory
     segment = begin(tmp_path, [], folder=str(memory))
     give(memory, given(1, 1, loss=3.0), given(2, 2, loss=2.0))
@@ -61,7 +62,7 @@ def test_rows_that_still_are_in_memory_are_seen(tmp_path: Path) -> None:
     follower.read()
     assert follower.runs[0].state.view().step == 2
     follower.close()
-    environment.leave(memory)
+    environment.leave(inside)
 
 
 def test_wrong_value_of_a_step_that_was_not_printed_raises_the_alarm(tmp_path: Path) -> None:

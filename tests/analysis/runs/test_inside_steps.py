@@ -88,7 +88,7 @@ def test_rest_in_memory_follows_the_copy(segment: run_folder.Segment) -> None:
         assert read(segment, inside.as_json()).height == 400
         drain.drain(segment.path, inside.folder)
     finally:
-        environment.leave(inside.folder)
+        environment.leave(inside)
     assert (segment.path / "inside" / "71-9.steps").read_bytes() == whole
 
 
@@ -102,5 +102,5 @@ def test_copy_that_a_full_disk_cut_within_a_record_is_completed(segment: run_fol
         path.write_bytes(whole[:100])
         drain.drain(segment.path, inside.folder)
     finally:
-        environment.leave(inside.folder)
+        environment.leave(inside)
     assert path.read_bytes() == whole

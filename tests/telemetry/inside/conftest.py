@@ -13,7 +13,7 @@ def meeting() -> Iterator[Path]:
     inside = environment.enter("stacks")
     assert inside.folder, inside.reason
     yield inside.folder
-    environment.leave(inside.folder)
+    environment.leave(inside)
 
 
 @pytest.fixture

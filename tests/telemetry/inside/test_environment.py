@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -14,6 +16,14 @@ import pytest
 
 from gputel.telemetry.inside import environment
 from gputel.telemetry.inside.environment import HOOK, Inside
+
+CONTAINER = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child")
+RECORDER = """
+import sys
+from gputel.telemetry.inside import environment
+print(environment.enter("stacks", roots=(sys.argv[1],)).folder, flush=True)
+input()
+"""
 
 
 @pytest.fixture
@@ -56,16 +66,17 @@ def test_folder_in_which_a_process_still_writes_is_kept(memory: Path) -> None:
     left = folder.with_name("999999999-left")
     left.mkdir()
     (left / f"{os.getpid()}-1.jsonl").touch()
-    environment.leave(environment.enter("off", roots=(str(memory),)).folder)
+    environment.leave(environment.enter("off", roots=(str(memory),)))
     assert left.exists()
 
 
 def test_folder_is_of_its_user_alone_and_gone_at_the_end() -> None:
-    folder = environment.enter("stacks").folder
+    inside = environment.enter("stacks")
+    folder = inside.folder
     assert folder
     assert folder.stat().st_mode & 0o777 == 0o700
     assert environment.own_folder({"folder": str(folder)}) == folder
-    environment.leave(folder)
+    environment.leave(inside)
     assert not folder.exists()
     assert environment.own_folder({"folder": str(folder)}) is None
 
@@ -112,7 +123,55 @@ def test_folder_that_another_recorder_removes_meanwhile_is_made_again(memory: Pa
         for _ in range(400):
             inside = environment.enter("stacks", roots=(str(memory),))
             assert not inside.reason
-            environment.leave(inside.folder)
+            environment.leave(inside)
     finally:
         is_done.set()
         remover.join()
+
+
+def can_unshare() -> bool:
+    """Whether a process can have a PID namespace of its own."""
+    try:
+        return subprocess.run([*CONTAINER, "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        return False
+
+
+def recorder(memory: Path) -> tuple[subprocess.Popen[str], Path]:
+    process = subprocess.Popen(
+        [*CONTAINER, sys.executable, "-c", RECORDER, memory], stdin=-1, stdout=-1, text=True
+    )
+    assert process.stdout
+    return process, Path(process.stdout.readline().strip())
+
+
+@pytest.mark.skipif(not can_unshare(), reason="no PID namespace can be made here")
+def test_recorder_in_another_container_keeps_its_folder_until_it_is_killed(memory: Path) -> None:
+    first, folder = recorder(memory)
+    folder = folder.rename(folder.with_name("999999999-other"))  # a process id that the second has not
+    second, _ = recorder(memory)
+    assert folder.exists()
+    for process in (first, second):
+        process.kill()
+        process.communicate()
+    third, _ = recorder(memory)
+    assert not folder.exists()
+    third.kill()
+    third.communicate()
+
+
+def test_folder_that_another_recorder_removes_before_it_is_locked_is_made_again(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, removed = environment.hold, list[Path]()
+
+    def hold(folder: Path) -> int:
+        if not removed:
+            removed.append(folder)
+            folder.rmdir()
+        return lock(folder)
+
+    monkeypatch.setattr(environment, "hold", hold)
+    inside = environment.enter("stacks", roots=(str(memory),))
+    assert inside.folder
+    assert inside.folder not in removed

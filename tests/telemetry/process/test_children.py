@@ -54,7 +54,7 @@ def test_rest_of_the_output_is_not_written_where_run_json_cannot_count_it(
     """On a disk that is full to the last page, run.json says how much is missing; that must stay true."""
     log, index = (os.open(tmp_path / name, os.O_RDWR | os.O_CREAT) for name in ("output.log", "output.idx"))
     signals: Any = None
-    state = KeeperState(tmp_path, OutputPipe(0), log, index, 0, signals, 0)
+    state = KeeperState(tmp_path, OutputPipe(0), log, index, 0, signals, ())
     state.output.put(b"the last line\n")
     state.ledger.drained = True
 

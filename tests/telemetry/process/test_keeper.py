@@ -26,7 +26,7 @@ def state_of(folder: Path) -> tuple[KeeperState, int]:
     os.set_blocking(reading, False)
     log, index = (os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_APPEND) for name in ("log", "idx"))
     news, lock = os.eventfd(0, os.EFD_NONBLOCK), os.open(os.devnull, os.O_RDWR)
-    return KeeperState(folder, OutputPipe(reading), log, index, news, Quiet(), lock), writing
+    return KeeperState(folder, OutputPipe(reading), log, index, news, Quiet(), (lock,)), writing
 
 
 @pytest.mark.parametrize("stack_bytes", [0, 1 << 46], ids=["thread", "no memory for a thread"])
