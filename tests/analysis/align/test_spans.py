@@ -276,6 +276,17 @@ def test_save_announced_before_its_step_is_not_taken_for_training(tmp_path: Path
     assert seconds["checkpoint"] == pytest.approx(3 * 4, abs=1)
 
 
+def test_save_between_steps_that_print_no_time_at_all_is_cut(tmp_path: Path) -> None:
+    """A log may print 0 ms a step: how many of them come before the save is not known."""
+    path, lines = tmp_path / "run.log", []
+    for number in range(0, 100, 10):
+        if number == 50:
+            lines.append(f"{_stamp(1)} saving checkpoint to out")
+        lines.append(f"{_stamp(number > 50)} iter {number}: loss 3.1000, time 0.00ms, mfu 41.00%")
+    path.write_text("\n".join(lines) + "\n")
+    assert cut_spans(read_run(path)).filter(kind="train")["steps"].sum() >= 90
+
+
 def test_step_printed_behind_the_save_of_the_next_one_comes_before_that_save(recorded: Recorded) -> None:
     """The loop launches step 5, reads the loss of step 4 and prints it: `step 4` stands behind `step_000005`."""
     lines = [(float(number + 1), step(number, dt_ms=1000.0)) for number in range(4)]
