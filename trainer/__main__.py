@@ -1,4 +1,4 @@
-"""`python -m gputel.trainer`, alone or under torchrun: options -> train, list checkpoints, write text."""
+"""`python -m gputel.trainer`, alone or under torchrun: options -> train, or write text."""
 
 import os
 import sys
@@ -22,19 +22,6 @@ def main(context: click.Context, /, **given: Any) -> None:
     """Train a nanochat-style GPT: alone, or with torchrun on any number of GPUs, nodes or CPUs."""
     if context.invoked_subcommand is None:
         sys.exit(_train(Options(**given)))
-
-
-@main.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--prune", is_flag=True, help="Keep the weights only: what is left cannot be resumed.")
-def checkpoints(folder: Path, *, prune: bool) -> None:
-    """List the checkpoints of a run: step, validation, age, size, complete or not."""
-    from gputel.trainer import checkpoint
-
-    folder = folder / "checkpoints" if (folder / "checkpoints").is_dir() else folder
-    if prune:
-        click.echo(f"freed {checkpoint.prune(folder) / 2**20:,.1f} MiB", err=True)
-    click.echo("\n".join(checkpoint.table(folder)))
 
 
 @main.command()

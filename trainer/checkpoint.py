@@ -12,7 +12,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
@@ -27,7 +26,7 @@ from gputel.trainer.ranks import World, local_rows, placed
 from gputel.trainer.say import TrainerError
 
 MANIFEST = "manifest.json"
-SCHEMA = 3
+SCHEMA = 4
 HASHED_AT_ONCE = 2**22
 
 
@@ -85,7 +84,7 @@ class Store:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _publish(self, part: Path, final: Path, about: dict[str, Any]) -> None:
-        write_manifest(part, {"schema": SCHEMA, "saved": time.time(), "val_loss": None, **about})
+        _write_manifest(part, {"schema": SCHEMA, "saved": time.time(), **about})
         old = final.with_suffix(".old")
         if final.exists():
             final.rename(old)
@@ -93,6 +92,12 @@ class Store:
         _sync(self.folder)
         shutil.rmtree(old, ignore_errors=True)
         self.mark("latest", final)
+
+
+def _write_manifest(folder: Path, about: dict[str, Any]) -> None:
+    with durable(folder / MANIFEST) as file:
+        file.write(json.dumps(about, indent=1).encode())
+    _sync(folder)
 
 
 def _tensors(model: nn.Module, optimizer: Optimizer) -> list[tuple[str, Iterable[tuple[str, Tensor]]]]:
@@ -152,12 +157,12 @@ def resumed_from(resume: str, folder: Path, say: Callable[[str], None]) -> Path 
     if resume != "auto":
         checkpoint = folder / resume if resume in ("latest", "best") else Path(resume)
         if not checkpoint.is_dir():
-            raise TrainerError(f"--resume {resume}", f"there is no {checkpoint}", "see `checkpoints DIR`")
-        verify(checkpoint.resolve(), resumable=True)
+            raise TrainerError(f"--resume {resume}", f"there is no {checkpoint}", f"see {folder}")
+        verify(checkpoint.resolve())
         return checkpoint.resolve()
     for checkpoint in newest_first(folder):
         try:
-            verify(checkpoint, resumable=True)
+            verify(checkpoint)
         except TrainerError as fault:
             say(f"passed over {checkpoint.name}: {fault}")
         else:
@@ -187,7 +192,7 @@ def manifest(checkpoint: Path) -> dict[str, Any]:
     try:
         content = json.loads((checkpoint / MANIFEST).read_text())
     except (OSError, ValueError) as fault:
-        raise TrainerError(str(checkpoint), "is no complete checkpoint", "see `checkpoints DIR`") from fault
+        raise TrainerError(str(checkpoint), "is no complete checkpoint", "take another one") from fault
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         hint = "start anew in another --out"
         raise TrainerError(str(checkpoint), "is of another version of this trainer", hint)
@@ -197,85 +202,22 @@ def manifest(checkpoint: Path) -> dict[str, Any]:
     return content
 
 
-def write_manifest(folder: Path, about: dict[str, Any]) -> None:
-    fresh = folder / f"{MANIFEST}.part"
-    with durable(fresh) as file:
-        file.write(json.dumps(about, indent=1).encode())
-    fresh.replace(folder / MANIFEST)
-    _sync(folder)
-
-
-def verify(checkpoint: Path, *, resumable: bool = False) -> None:
-    """Every file is there, as long as it was, and holds the same bytes; the optimizer's among them."""
-    about = manifest(checkpoint)
-    if resumable and not _has_optimizer(about):
-        hint = "resume from a checkpoint that was not pruned"
-        raise TrainerError(str(checkpoint), "holds weights only", hint)
-    for name, entry in about["files"].items():
+def verify(checkpoint: Path) -> None:
+    """Every file is there, as long as it was, and holds the same bytes."""
+    for name, entry in manifest(checkpoint)["files"].items():
         path = checkpoint / name
-        if not _has_size(path, entry) or _described(path) != entry:
+        if not path.is_file() or path.stat().st_size != entry["bytes"] or _described(path) != entry:
             raise TrainerError(str(path), "is not what was saved", "resume from another checkpoint")
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A row of `checkpoints DIR`."""
-
-    path: Path
-    size: int
-    about: dict[str, Any] | None
-    state: str = "incomplete"
-
-
-def listed(folder: Path) -> list[Listed]:
-    rows = []
-    for path in sorted(path for path in folder.glob("step_*") if path.is_dir()):
-        with suppress(FileNotFoundError):  # a run that goes on moves and removes them
-            row = Listed(path, sum(file.stat().st_size for file in path.iterdir()), None)
-            with suppress(TrainerError):
-                row = replace(row, about=(about := manifest(path)))
-                if not path.suffix and all(_has_size(path / n, entry) for n, entry in about["files"].items()):
-                    row = replace(row, state="complete" if _has_optimizer(about) else "weights only")
-            rows.append(row)
-    return rows
 
 
 def newest_first(folder: Path) -> list[Path]:
     """Sorted by when they were saved: after a resume from an earlier one the highest step is not the newest."""
-    saved = {row.path: row.about["saved"] for row in listed(folder) if row.about and not row.path.suffix}
+    saved = dict[Path, float]()
+    for path in folder.glob("step_*"):
+        with suppress(TrainerError):  # one that is not whole
+            if not path.suffix:
+                saved[path] = manifest(path)["saved"]
     return sorted(saved, key=lambda path: -saved[path])
-
-
-def table(folder: Path) -> Iterator[str]:
-    """The lines of `checkpoints DIR`."""
-    links = [(link.readlink().name, link.name) for link in sorted(folder.iterdir()) if link.is_symlink()]
-    yield f"{'checkpoint':<20} {'step':>8} {'val loss':>9} {'age':>8} {'MiB':>9}  state"
-    for row in listed(folder):
-        step = val = age = "-"
-        if about := row.about:
-            step, age = about["progress"]["step"], _age(time.time() - about["saved"])
-            val = "-" if about["val_loss"] is None else f"{about['val_loss']:.4f}"
-        names = ", ".join(link for target, link in links if target == row.path.name)
-        state = f"{row.state} ({names})" if names else row.state
-        yield f"{row.path.name:<20} {step:>8} {val:>9} {age:>8} {row.size / 2**20:>9.1f}  {state}"
-
-
-def _age(seconds: float) -> str:
-    units = ((86_400, "d"), (3_600, "h"), (60, "min"))
-    return next((f"{seconds / size:.1f}{unit}" for size, unit in units if seconds >= size), f"{seconds:.0f}s")
-
-
-def prune(folder: Path) -> int:
-    """Leave weights only; how many bytes that freed. Manifests first, so that nothing is listed that is gone."""
-    freed = 0
-    for path in (row.path for row in listed(folder) if row.state == "complete"):
-        about = manifest(path)
-        gone = [name for name in about["files"] if name.startswith("optimizer")]
-        freed += sum(about["files"].pop(name)["bytes"] for name in gone)
-        write_manifest(path, about)
-        for name in gone:
-            (path / name).unlink()
-    return freed
 
 
 @contextmanager
@@ -302,14 +244,6 @@ def _sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _has_optimizer(about: dict[str, Any]) -> bool:
-    return any(name.startswith("optimizer") for name in about["files"])
-
-
-def _has_size(path: Path, entry: dict[str, Any]) -> bool:
-    return path.is_file() and path.stat().st_size == entry["bytes"]
 
 
 def _described(path: Path) -> dict[str, Any]:

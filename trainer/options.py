@@ -132,10 +132,8 @@ class Progress:
     tokens: int = 0
     train_s: float = 0.0
     wall_s: float = 0.0
-    skips: int = 0
     skips_in_a_row: int = 0
     best_loss: float | None = None
-    best_step: int | None = None
     stale_evaluations: int = 0
     evaluated_step: int | None = None
     save_s: float | None = None  # how long the last save took

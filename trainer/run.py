@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gputel.trainer.checkpoint import Store, export, manifest, write_manifest
+from gputel.trainer.checkpoint import Store, export
 from gputel.trainer.data import Corpus, Mixture, Source
 from gputel.trainer.evaluate import Validation, sampled
 from gputel.trainer.hellaswag import MultipleChoice, right
@@ -226,13 +226,8 @@ class TrainingRun:
         best = progress.best_loss is None or loss < progress.best_loss
         progress.stale_evaluations = 0 if best else progress.stale_evaluations + 1
         if best:
-            progress.best_loss, progress.best_step = loss, step
+            progress.best_loss = loss
         if best and step > 0 and self.saved_step != step and (options.save_every or options.save_minutes):
             self._save()
-        if (saved := self.saved) and self.saved_step == step:
-            self._tried(
-                lambda: write_manifest(saved, {**manifest(saved), "val_loss": loss}),
-                "the validation of a checkpoint",
-            )
-            if best:
-                self._mark("best")
+        if best and self.saved_step == step:
+            self._mark("best")

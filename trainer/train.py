@@ -178,7 +178,6 @@ class Training:
                     before.tokens,
                 )
             return
-        progress.skips += bool(bad)
         progress.skips_in_a_row = progress.skips_in_a_row + 1 if bad else 0
         if bad:
             skip = {"loss": loss, "grad_norm": norm, "in_a_row": progress.skips_in_a_row}

@@ -180,7 +180,7 @@ def test_epochs_are_passes_over_the_data(run: Run, tmp_path: Path) -> None:
             "--tokenizer nowhere: is no file; give bytes, chars or a tokenizers or tiktoken file",
         ),
         (("--fp8",), "--fp8: a CPU does not multiply in eight bits; leave it out"),
-        (("--resume", "best"), "--resume best: there is no run/checkpoints/best; see `checkpoints DIR`"),
+        (("--resume", "best"), "--resume best: there is no run/checkpoints/best; see run/checkpoints"),
         (("--data", "nowhere"), "nowhere: does not exist; see --data"),
         (
             ("--data", "runs.txt", "--val-data", "runs.txt"),
