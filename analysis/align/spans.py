@@ -207,9 +207,7 @@ def _steps_behind(inner: Sequence[LogMark], front_ns: int, usual_ns: float) -> i
     """
     record = inner[-1]
     if record.steps > 1 and _announces_save(inner[1]):
-        before = (
-            round(front_ns / usual_ns) if usual_ns > 0 else record.steps
-        )  # 0 in a log that prints 0 s a step
+        before = round(front_ns / usual_ns) if usual_ns > 0 else record.steps  # logs may print 0 s a step
         return record.steps - before if before <= record.steps else 1
     named = [mark.step for mark in inner[1:-1] if mark.step is not None]
     if record.step is None or not named:

@@ -23,6 +23,7 @@ from gputel.telemetry import own_process
 
 if TYPE_CHECKING:
     from gputel.analysis.report.summary import RecordingSummary
+    from gputel.telemetry.process.exit_limit import ExitLimit
     from gputel.telemetry.remote.sidecar import SyncOrder
 
 START = own_process.code("gputel.cli.final_report")
@@ -45,7 +46,7 @@ class ReportOrder:
     """Where the segment goes, if it is sent."""
 
 
-def show_report(order: ReportOrder) -> str | None:
+def show_report(order: ReportOrder, limit: ExitLimit | None = None) -> str | None:
     """Starts the process and waits for it. Returns why there is no report; None if there is one.
 
     The first Ctrl-C ends the process, from a terminal it has reached it already; the second does not wait for it.
@@ -54,6 +55,8 @@ def show_report(order: ReportOrder) -> str | None:
     argv = [sys.executable, "-c", START, json.dumps(asdict(order))]
     pid = os.posix_spawn(argv[0], argv, _environment(), setsigmask=(), setsigdef=(signal.SIGINT,))
     number = signal.SIGINT
+    if limit is not None:
+        limit.child = pid
     while True:
         try:
             status = os.waitpid(pid, os.WUNTRACED)[1]

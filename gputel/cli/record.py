@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gputel.telemetry.inside.environment import Inside
     from gputel.telemetry.process.children import Sample
     from gputel.telemetry.process.companions import Order
+    from gputel.telemetry.process.exit_limit import ExitLimit
     from gputel.telemetry.process.viewer import CommandEnd
     from gputel.telemetry.remote.sidecar import SyncOrder
     from gputel.telemetry.run_folder import Segment
@@ -136,6 +137,8 @@ def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
 
     The exit code is that of the command, even if the recording fails.
     """
+    from gputel.telemetry.process import exit_limit
+
     _refuse_nonsense(argv, asked)
     orders = guard.instructions(asked, has_command=bool(argv))
     _refuse_what_cannot_start(argv, asked)
@@ -143,13 +146,15 @@ def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     sending = sync.sending(asked, run, segment.path)
     beside = [guard.beside(orders, run, segment.path)] if orders else []
     beside += [sending.start] if sending else []
-    outcome = _record(run, segment, argv, asked, beside, show=2 if as_json else 1)
+    limit = exit_limit.ExitLimit(run)
+    outcome = _record(run, segment, argv, asked, beside, limit=limit, show=2 if as_json else 1)
     _finish(
         run,
         segment,
         outcome,
         options.wanted_outputs(asked),
         sending.sync if sending else None,
+        limit=limit,
         as_json=as_json,
     )
     _exit(outcome)
@@ -194,6 +199,7 @@ def _record(
     asked: Mapping[str, Any],
     beside: Sequence[Order],
     *,
+    limit: ExitLimit,
     show: int,
 ) -> CommandEnd:
     """Records until the end; the command's output goes to the descriptor `show`.
@@ -227,6 +233,7 @@ def _record(
             on_demand=[(partial(drain.is_due, inside.folder), drain.order(segment.path, inside.folder))]
             if inside.folder
             else [],
+            exit_limit=limit,
             locks=() if inside.lock is None else (inside.lock,),
             save_source=partial(source_code.start, segment.path, argv, Path.cwd()) if saves_source else None,
         )
@@ -322,6 +329,7 @@ def _finish(
     kinds: list[str],
     sending: SyncOrder | None = None,
     *,
+    limit: ExitLimit | None = None,
     as_json: bool,
 ) -> None:
     """Compacts, prints the report, sends the rest. Whatever goes wrong must not cost the command its exit code."""
@@ -337,7 +345,7 @@ def _finish(
             tables = [str(table) for table in compact.tables(segment.path, sampled=outcome.sampled)]
             order = final_report.ReportOrder(str(run), tables, kinds, as_json, look, sending)
             short = not outcome.sampled and final_report.show_short(order)
-            fault = None if short else final_report.show_report(order)
+            fault = None if short else final_report.show_report(order, limit)
             if fault and final_report.has_journals(order):
                 show.note(final_report.not_compacted(str(run), fault))
     except (Exception, KeyboardInterrupt) as error:
@@ -353,6 +361,8 @@ def _shortcomings(run: Path, outcome: CommandEnd) -> list[str]:
         lines.append(f"{run}: {outcome.lost:,} bytes of output were lost: neither disk nor memory took them")
     if outcome.missing:
         lines.append(f"{run}: {outcome.missing:,} bytes of output are not in output.log: the disk was full")
+    if outcome.unsealed:
+        lines.append(f"{run}: {outcome.unsealed}; samples of the last seconds may be missing")
     if outcome.left_behind:
         lines.append(f"{run}: the command has ended, but not its output; a keeper stays behind and writes on")
     return lines

@@ -248,6 +248,14 @@ class Supervisor:
         error = status.get("error")
         return error if status.get("state") == "failed" and isinstance(error, dict) else None
 
+    @property
+    def left_behind(self) -> str | None:
+        """What of the telemetry was given up on at the end."""
+        if self.pid is not None:
+            return "the sampler has not ended"
+        said = (self.board.read() or {}).get("left_behind")
+        return said if isinstance(said, str) else None
+
     def explain(self, folder: Path) -> None:
         """Note why nothing was sampled, where the sampler could not: it had no room for its own modules."""
         if self.ever_sampled or any(event.get("kind") == "no_telemetry" for event in events.read(folder)):

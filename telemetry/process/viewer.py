@@ -21,6 +21,7 @@ from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import children, libc, spawn
 from gputel.telemetry.process.children import Sample, Supervisor
 from gputel.telemetry.process.companions import Companions, OnDemand, Order
+from gputel.telemetry.process.exit_limit import ExitLimit
 from gputel.telemetry.process.signals import ENDING, Forwarder, Signals
 from gputel.telemetry.process.status_line import StatusReporter
 from gputel.telemetry.process.terminal import KEYBOARD, STANDARD_ERROR, PseudoTerminal, Screen
@@ -37,6 +38,8 @@ FAULTS_AT_END = 20
 """How many turns in a row may fail once the command has ended, before the closing is given up."""
 LONGEST_SAVE = 10 * SECOND
 """How long the end waits for the source to be saved."""
+LONGEST_CLOSE = 120 * SECOND
+"""How long it waits for the sampler, which gives up on a disk or a driver that hangs before that."""
 CLOCK_SET_S = 1.0
 """By how much the machine's clock must have been set for an event."""
 FIRST_REPORT = 2 * SECOND
@@ -67,6 +70,8 @@ class Job:
     """Further ones, started when the command has use for them."""
     locks: tuple[int, ...] = ()
     """Descriptors whose locks are held as long as any process of this recording keeps the output."""
+    exit_limit: ExitLimit | None = None
+    """Begins when the command has ended."""
     save_source: Callable[[], int] | None = None
     """Forks a process that saves what the code was, and returns its process id."""
 
@@ -88,6 +93,8 @@ class CommandEnd:
     """Bytes of output that are missing in output.log, though they were shown."""
     left_behind: bool
     """Whether a keeper still writes the output of a process that outlived the command."""
+    unsealed: str | None
+    """What of the telemetry was given up on at the end, because a disk or the driver hung."""
     cut_short: bool
     """Whether the user interrupted the closing."""
 
@@ -164,6 +171,8 @@ class Viewer:
             self._pseudo.begin()
         while not self._cut and not self._is_over():
             self._try_turn()
+        if self._job.exit_limit:
+            self._job.exit_limit.begin(self._keeper.ledger.exit_code or 0 if self._keeper else 0)
         if self._keeper:
             self._keeper.write_end()
         elif self._stopped:
@@ -339,7 +348,8 @@ class Viewer:
         """Stop a recording without a command when its time is up or its process has ended."""
         if self._job.argv or self._stopped:
             return
-        over = self._job.duration_s is not None and self._elapsed_s() >= self._job.duration_s
+        elapsed_s = (time.monotonic_ns() - self._began.monotonic) / SECOND
+        over = self._job.duration_s is not None and elapsed_s >= self._job.duration_s
         nothing_left = self._sampling.finished and not self._job.follow
         if over or nothing_left or self._followed_ended():
             self._stop_recording()
@@ -347,12 +357,11 @@ class Viewer:
     def _look_at_clock(self) -> None:
         """Note when the machine's clock was set."""
         set_by = set_by_ns()
-        change = (set_by - self._clock_set_by) / SECOND
-        if abs(change) > CLOCK_SET_S:
+        by_s = (set_by - self._clock_set_by) / SECOND
+        if abs(by_s) > CLOCK_SET_S:
             self._clock_set_by = set_by
-            text = (
-                f"the machine's clock was set {'forward' if change > 0 else 'back'} by {abs(change):,.1f} s"
-            )
+            where = "forward" if by_s > 0 else "back"
+            text = f"the machine's clock was set {where} by {abs(by_s):,.1f} s"
             events.note(self._job.folder, "clock", f"{text}; that of the recording goes on as it was")
 
     def _followed_ended(self) -> bool:
@@ -364,15 +373,14 @@ class Viewer:
         if self._keeper:
             self._keeper.ledger.end(None, self._stopped)
 
-    def _elapsed_s(self) -> float:
-        return (time.monotonic_ns() - self._began.monotonic) / SECOND
-
     def _close(self) -> None:
         """Wait for the sampler's seal and for the source; another Ctrl-C waits no longer."""
         self._sampling.finish()
-        latest = time.monotonic_ns() + LONGEST_SAVE
+        began = time.monotonic_ns()
         while not self._cut and self._faults <= FAULTS_AT_END:
-            if self._sampling.pid is None and (self._saving is None or time.monotonic_ns() > latest):
+            waited = time.monotonic_ns() - began
+            has_ended = self._sampling.pid is None and (self._saving is None or waited > LONGEST_SAVE)
+            if has_ended or waited > LONGEST_CLOSE:
                 return
             self._try_turn()
 
@@ -387,5 +395,6 @@ class Viewer:
             lost=keeper.ledger.lost if keeper else 0,
             missing=keeper.state.queues.missing - keeper.ledger.lost if keeper else 0,
             left_behind=bool(keeper and not keeper.ledger.drained),
+            unsealed=None if self._cut else self._sampling.left_behind,
             cut_short=self._cut,
         )

@@ -39,6 +39,8 @@ from gputel.telemetry.store.part_writer import PartWriter
 SIMULATE, REPLAY = "simulate:", "replay:"
 START_LIMIT = 90 * SECOND
 """A driver without persistence mode takes seconds to start; calls that hung for 45 s have been seen."""
+LONGEST_SEAL = 90 * SECOND
+"""How long the end waits for a disk or a driver that hangs: longer than the store waits for its disk."""
 DESCRIBE_EVERY = 60 * SECOND
 PUBLISH_EVERY = SECOND
 GIL_WAIT_S = 0.0005
@@ -78,13 +80,14 @@ def open_machine(name: str, clock: Clock) -> Machine:
 def run(spec: Spec, board: Board, stop_fds: Sequence[int], clock: Clock | None = None) -> int:
     """Sample until one of `stop_fds` is readable, then seal the store. Returns the exit code.
 
-    Ends the process instead if a call into the driver has not returned: there is no other way out of such a call.
+    Ends the process instead if a call into the driver or, at the end, to the disk has not returned: nothing else
+    ends such a call.
     """
     clock = clock or SystemClock()
     sys.setswitchinterval(GIL_WAIT_S)
     sampler = Sampler(spec, board, clock)
     code = sampler.watch(stop_fds)
-    if sampler.stuck:
+    if sampler.stuck or sampler.left_behind:
         os._exit(code)
     return code
 
@@ -124,6 +127,10 @@ class Sampler:
             else None
         )
         self._fault_reported = False
+        self._sealing = threading.Thread(target=self._seal, name="sealing", daemon=True)
+        self._closes = ""
+        self.left_behind: str | None = None
+        """What the end gave up on."""
         self._thread = self._thread_for(self._start)
 
     @property
@@ -174,12 +181,14 @@ class Sampler:
             self._fault = GputelError("NVML", "the driver does not answer", "check `dmesg` and `nvidia-smi`")
 
     def _end(self) -> int:
-        """Seal in a thread, so that the heartbeat goes on while a slow disk writes."""
-        sealing = threading.Thread(target=self._seal, name="sealing")
-        sealing.start()
-        while sealing.is_alive():
-            self._board.beat(self._clock.monotonic())
-            sealing.join(LOOK_EVERY_S)
+        """Seal in a thread, so that the heartbeat goes on while a slow disk writes, and one that hangs is left."""
+        latest = self._clock.monotonic() + LONGEST_SEAL
+        self._sealing.start()
+        while self._sealing.is_alive() and (now := self._clock.monotonic()) < latest:
+            self._board.beat(now)
+            self._sealing.join(LOOK_EVERY_S)
+        if self._sealing.is_alive():
+            self.left_behind = f"{self._closes} did not end within {LONGEST_SEAL / SECOND:g} s"
         self._publish("failed" if self._fault else "ended")
         return self._fault.exit_code if self._fault else 0
 
@@ -200,13 +209,17 @@ class Sampler:
         with self._turn.lock:
             self._turn.generation += 1  # a stuck thread must not write after the seal
         if self._ready is not None:
+            self._closes = "writing the last samples"
             self._ready.store.close()
             if self._loop is not None and not self.stuck:
                 self._loop.look_at_counters()  # the last second has been decoded only now
             if not self.stuck:
+                self._closes = "closing the driver"
                 self._ready.machine.close()
         if self._host is not None:
+            self._closes = "writing the tables of the machine"
             self._host.close()
+        self._closes = "writing run.json"
         self._describe(last=True)
         self._folder_writer.close()
 
@@ -351,6 +364,7 @@ class Sampler:
                 "simulated": ready and ready.machine.simulated,
                 "gpus": ready.news.gpus() if ready and self._board.shows_gpus else [],
                 "hz": self.cost.hz,
+                "left_behind": self.left_behind,
                 "ticks": self.cost.ticks,
                 "late": self.cost.late,
                 "missed": self.cost.missed,

@@ -10,6 +10,7 @@ A block ends with a second of wall time, so that no block and no part cuts a sec
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -150,15 +151,16 @@ class Writer:
             self._open = [RunningSecond(index, tier) for index, tier in enumerate(tiers)]
         self._wake.set()
 
-    def close(self) -> None:
-        """Write the rest, seal and sync. Waits a minute for a disk that hangs."""
+    def close(self, patience_s: float = CLOSE_TIMEOUT_S) -> None:
+        """Write the rest, seal and sync. Gives up on a disk that hangs longer, and reports what was left behind."""
+        latest = time.monotonic() + patience_s
         with self._lock:
             if self._closing:
                 return
             self._closing = True
         self._wake.set()
-        self._thread.join()
-        self._parts.close(CLOSE_TIMEOUT_S)
+        self._thread.join(patience_s)
+        self._parts.close(max(0.0, latest - time.monotonic()))
 
     def _cut_ended(self, now: int, full: RunningSecond | None = None, everything: bool = False) -> None:
         """Hand ended seconds to the thread, all tiers at once, so that a part covers one span. Needs the lock."""

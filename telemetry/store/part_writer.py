@@ -13,6 +13,7 @@ import json
 import os
 import queue
 import threading
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -92,9 +93,10 @@ class PartWriter:
 
     def close(self, patience_s: float) -> None:
         """Write the rest, seal and sync; gives up on a disk that hangs longer than `patience_s`."""
+        latest = time.monotonic() + patience_s
         self._tasks.put(None)
         self._thread.join(patience_s)
-        if self._thread.is_alive() or not self._syncer.close(patience_s):
+        if self._thread.is_alive() or not self._syncer.close(max(0.0, latest - time.monotonic())):
             self.on_trouble("gap", f"the disk hangs: the last {self._waiting} blocks were not written")
 
     def fail(self, error: Exception) -> None:

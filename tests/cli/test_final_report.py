@@ -28,6 +28,7 @@ ENDED = CommandEnd(
     lost=0,
     missing=0,
     left_behind=False,
+    unsealed=None,
     cut_short=False,
 )
 

@@ -45,9 +45,10 @@ class Process:
         hz: float = 100,
         gpus: str = "",
         env: Mapping[str, str] | None = None,
+        before: str = "",
     ) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(folder), machine, str(hz), gpus],
+            [sys.executable, "-c", before + PROGRAM, str(folder), machine, str(hz), gpus],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -286,6 +287,22 @@ def test_sampler_seals_and_ends_despite_a_call_that_never_returns(folder: Path, 
     assert (code, last["state"]) == (0, "ended")
     assert len(column(folder, "power_w", "1")) >= before + 20
     assert set(column(folder, "power_w", "1")) == {300_000}
+
+
+DISK_THAT_HANGS = """
+import threading
+from gputel.telemetry.sampling import sampler
+sampler.LONGEST_SEAL = 300_000_000
+sampler.Writer.close = lambda self: threading.Event().wait()
+"""
+
+
+def test_sampler_ends_though_its_disk_hangs_and_says_what_it_gave_up_on(folder: Path) -> None:
+    process = Process(folder, "simulate:H100", before=DISK_THAT_HANGS)
+    process.sampling()
+    code, last = process.end()
+    assert (code, last["state"]) == (0, "ended")
+    assert last["left_behind"] == "writing the last samples did not end within 0.3 s"
 
 
 @pytest.mark.needs("cc")

@@ -216,6 +216,27 @@ def test_write_that_hangs_does_not_hold_up_the_sampler(
     assert sum(int(text.split(": ")[1].split()[0]) for _, text in result) == writer.dropped
 
 
+def test_disk_that_hangs_at_the_end_is_left_and_what_was_not_written_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released, said, write = threading.Event(), list[tuple[str, str]](), os.write
+
+    def hanging(file: int, data: bytes) -> int:
+        if len(data) > 4 and data[5] & (blocks.SCHEMA | blocks.SEAL) == 0:
+            released.wait(60)
+        return write(file, data)
+
+    monkeypatch.setattr("gputel.telemetry.store.part_writer.os.write", hanging)
+    parts = PartWriter(
+        tmp_path, [FAST], SystemClock(), on_trouble=lambda *words: said.append(words), compactor=None
+    )
+    writer = journal.Writer(parts)
+    writer.append(0, time.monotonic_ns(), time.monotonic_ns(), [1, 1])
+    writer.close(0.1)
+    assert said == [("gap", "the disk hangs: the last 1 blocks were not written")]
+    released.set()
+
+
 FULL_DISK = """
 import resource, signal, sys, time
 from pathlib import Path
