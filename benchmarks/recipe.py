@@ -63,7 +63,7 @@ def main() -> None:
     given = words.parse_args()
     torch.set_num_threads(1)
     shape = {name: getattr(given, name) for name in ("depth", "dim", "seq", "batch", "steps")}
-    setting, results = Setting(**shape, corpus=open_corpus(None, None, "bytes")), dict[str, list[float]]()
+    setting, results = Setting(**shape, corpus=open_corpus(None, "bytes")), dict[str, list[float]]()
     validation = validation_rows(setting)
     for seed in given.seeds:
         for name in given.only:

@@ -59,7 +59,7 @@ def losses(
     kernel: SDPBackend = SDPBackend.FLASH_ATTENTION,
 ) -> list[float]:
     """Of every step."""
-    corpus = open_corpus(None, None, "bytes")
+    corpus = open_corpus(None, "bytes")
     plan = settled(asked, HERE, corpus)
     rows = corpus.training(plan.shape.seq, asked.seed)
     model = Model(plan.shape, dtype=torch.bfloat16 if plan.bf16 else torch.float32)

@@ -184,7 +184,7 @@ def beside_gpt(depth: int, dim: int, seq: int, steps: int) -> dict[str, Any]:
     from gputel.trainer.options import Options, settled
     from gputel.trainer.ranks import World
 
-    here, corpus = World(0, 0, 1, torch.device("cpu")), open_corpus(None, None, "bytes")
+    here, corpus = World(0, 0, 1, torch.device("cpu")), open_corpus(None, "bytes")
     batch = torch.randint(256, (8, seq + 1))
     turns: dict[str, Callable[[int], None]] = {}
     for kind in ("muon", "adamw"):

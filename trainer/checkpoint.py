@@ -12,7 +12,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
@@ -139,16 +138,12 @@ def export(checkpoint: Path, target: Path) -> None:
 
 
 def run_folder(options: Options) -> Path:
-    """Rank 0's decision. A folder that was named and holds checkpoints is only entered to go on."""
-    name = options.run_name or f"d{options.depth}"
-    folder = Path(options.out or Path("runs") / name)
-    if options.resume or not (folder / "checkpoints").exists():
-        return folder
-    if options.out:
+    """Rank 0's decision. A folder that holds checkpoints is only entered to go on."""
+    folder = Path(options.out or f"runs/d{options.depth}")
+    if (folder / "checkpoints").exists() and not options.resume:
         hint = "go on with --resume auto, or take another --out"
         raise TrainerError(str(folder), "holds a run already", hint)
-    others = (folder.with_name(f"{name}-{number}") for number in count(2))
-    return next(other for other in others if not other.exists())
+    return folder
 
 
 def resumed_from(resume: str, folder: Path, say: Callable[[str], None]) -> Path | None:

@@ -121,9 +121,9 @@ class Corpus:
             files.append(replace(each, training=training, validation=validation))
         return replace(self, files=files)
 
-    def training(self, seq: int, seed: int) -> "Source | Mixture":
+    def training(self, seq: int, seed: int) -> "Mixture":
         sources = [Source(files.name, self.shards(files)[0], seq, seed) for files in self.files]
-        return sources[0] if len(sources) == 1 else Mixture(sources, [f.weight for f in self.files], seed)
+        return Mixture(sources, [files.weight for files in self.files], seed)
 
     def validation(self, seq: int) -> list[tuple[Shard, int]]:
         """Every row of the validation files, in the order of files: (shard, where it starts)."""
@@ -164,18 +164,13 @@ def documents(layout: Layout, paths: Iterable[Path], left_out: LeftOut | None) -
         yield from layout.documents(path, left_out) if layout.documents else ()
 
 
-def open_corpus(
-    data: str | None, val_data: str | None, tokenizer: str | None, *, skip_bad: bool = False
-) -> Corpus:
+def open_corpus(data: str | None, tokenizer: str | None, *, skip_bad: bool = False) -> Corpus:
     """With `skip_bad` files and rows that cannot be read are left out, and noted."""
     left_out: LeftOut | None = {} if skip_bad else None
     files = [_files(*part, left_out) for part in _mixture(data)] if data else [_standard_library()]
-    if val_data:
-        files = _validated_elsewhere(files, val_data, left_out)
     made: Tokenizer | None = None
     if tokenizer or any(f.layout.documents for f in files):
-        texts = (text for f in files for text in documents(f.layout, f.training, left_out))
-        made = tokenizer_from(tokenizer or "bytes", texts)
+        made = tokenizer_from(tokenizer or "bytes")
     elif files[0].layout.name == "nanoGPT":
         made = _nanogpt_tokenizer(files[0].training[0].parent)
     vocabs = [f.layout.vocab(path) for f in files if f.layout.vocab for path in f.training]
@@ -221,19 +216,6 @@ def _standard_library() -> Files:
         digest = hashlib.sha256(path.relative_to(root).as_posix().encode()).digest()
         split[int.from_bytes(digest[:4], "big") % VALIDATION_ONE_IN == 0].append(path)
     return Files("standard library", 1.0, TEXT, split[False], split[True])
-
-
-def _validated_elsewhere(files: list[Files], place: str, left_out: LeftOut | None) -> list[Files]:
-    """All of --data trains, and the first source carries the validation files."""
-    layout, paths = alike(Path(place), left_out)
-    if layout is not files[0].layout:
-        fault = f"is no {files[0].layout.name}, as --data is"
-        raise TrainerError(f"--val-data {place}", fault, "give the same layout")
-    rest = [replace(f, training=sorted(set(f.all) - set(paths)), validation=[]) for f in files]
-    if empty := next((f.name for f in rest if not f.training), None):
-        fault = f"leaves nothing of {empty} to train on"
-        raise TrainerError(f"--val-data {place}", fault, "give other files")
-    return [replace(rest[0], validation=paths), *rest[1:]]
 
 
 def _nanogpt_tokenizer(folder: Path) -> Tokenizer | None:
@@ -285,11 +267,6 @@ class Source:
     def epoch(self, number: int) -> int:
         return self._place(number) // len(self.shards)
 
-    @property
-    def rows(self) -> int:
-        """Rows of an epoch; tokenizes whatever has not been."""
-        return sum(shard.rows(self.seq) for shard in self.shards)
-
     def _place(self, number: int) -> int:
         """Which shard of all epochs holds a row. Two threads ask, one of them ahead: the lock is for what is
         new."""
@@ -326,8 +303,8 @@ def shares(weights: Sequence[float]) -> list[int]:
 
 
 class Mixture:
-    """Several sources as one, in fixed shares: every block of a thousand rows holds them exactly, in an order of
-    its own, so any row is found without the others. Epochs are those of the source with the largest share."""
+    """Sources as one, in fixed shares, be it only one: every block of a thousand rows holds them exactly, in an
+    order of its own, so any row is found without the others. Epochs are those of the source with the largest share."""
 
     def __init__(self, sources: Sequence[Source], weights: Sequence[float], seed: int) -> None:
         self.sources, self.shares, self.seed, self.seq = sources, shares(weights), seed, sources[0].seq
@@ -342,11 +319,6 @@ class Mixture:
         block, within = divmod(number, BLOCK)
         before = int((self._block(block)[:within] == self.largest).sum())
         return self.sources[self.largest].epoch(block * self.shares[self.largest] + before)
-
-    @property
-    def rows(self) -> int:
-        """Rows of the mixture in which the largest source is seen once."""
-        return self.sources[self.largest].rows * BLOCK // self.shares[self.largest]
 
     def place(self, number: int) -> tuple[int, int]:
         """The source of a row, and its number there."""
@@ -366,7 +338,7 @@ class Feed:
     """Micro-batches for one rank, made ahead of time. Micro-batch m of a step goes to rank m modulo the number of
     ranks, so that another number of ranks reads the same rows in the same steps."""
 
-    def __init__(self, rows: Source | Mixture, position: int, batch: int, where: World) -> None:
+    def __init__(self, rows: Mixture, position: int, batch: int, where: World) -> None:
         self.rows, self.batch, self.stride, self.device = rows, batch, batch * where.size, where.device
         self.next_row = position + where.rank * batch
         self.fault: TrainerError | None = None

@@ -84,24 +84,22 @@ def product(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor], dtype: tor
     return made.to(dtype)
 
 
-def choose_attention(kernel: str, device: torch.device, dropout: float) -> None:
+def choose_attention(kernel: str, device: torch.device) -> None:
     """For the whole process; `auto` leaves torch's choice, which depends on the GPU and the sizes."""
     place = f"--attention {kernel}"
     if device.type != "cuda" and kernel not in ON_A_CPU:
         raise TrainerError(place, "there is no such kernel for a CPU", "leave it out")
     if kernel == "fa3":
-        _activate_fa3(place, device, dropout)
+        _activate_fa3(place, device)
     elif kernel != "auto":
         for name, switch in SWITCHES.items():
             switch(name == kernel)
 
 
-def _activate_fa3(place: str, device: torch.device, dropout: float) -> None:
+def _activate_fa3(place: str, device: torch.device) -> None:
     if torch.cuda.get_device_capability(device) < FIRST_WITH_FA3:
         name = torch.cuda.get_device_name(device)
         raise TrainerError(place, f"{name} does not run FlashAttention 3", "it takes Hopper")
-    if dropout:
-        raise TrainerError(place, "does not drop out", "leave out --dropout, or take --attention flash")
     try:
         attention.activate_flash_attention_impl("FA3")
     except ImportError as missing:

@@ -54,9 +54,9 @@ class Linear(nn.Linear):
 
 
 class Attention(nn.Module):
-    def __init__(self, shape: Shape, dropout: float, linear: type[nn.Linear]) -> None:
+    def __init__(self, shape: Shape, linear: type[nn.Linear]) -> None:
         super().__init__()
-        self.heads, self.head_dim, self.dropout = shape.heads, shape.head_dim, dropout
+        self.heads, self.head_dim = shape.heads, shape.head_dim
         self.qkv = linear(shape.dim, 3 * shape.dim, bias=False)
         self.out = linear(shape.dim, shape.dim, bias=False)
 
@@ -64,23 +64,21 @@ class Attention(nn.Module):
         qkv = self.qkv(x).unflatten(-1, (3 * self.heads, self.head_dim)).transpose(1, 2)
         qk, v = qkv.split((2 * self.heads, self.heads), dim=1)
         q, k = norm(rotate(qk, cos, sin)).chunk(2, dim=1)
-        dropout = self.dropout if self.training else 0.0
-        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         projected: Tensor = self.out(mixed.transpose(1, 2).flatten(-2))
         return projected
 
 
 class Block(nn.Module):
-    def __init__(self, shape: Shape, dropout: float, linear: type[nn.Linear]) -> None:
+    def __init__(self, shape: Shape, linear: type[nn.Linear]) -> None:
         super().__init__()
-        self.attention = Attention(shape, dropout, linear)
+        self.attention = Attention(shape, linear)
         self.up = linear(shape.dim, MLP_RATIO * shape.dim, bias=False)
         self.down = linear(MLP_RATIO * shape.dim, shape.dim, bias=False)
-        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        x = x + self.dropout(self.attention(norm(x), cos, sin))
-        out: Tensor = x + self.dropout(self.down(relu_squared(self.up(norm(x)))))
+        x = x + self.attention(norm(x), cos, sin)
+        out: Tensor = x + self.down(relu_squared(self.up(norm(x))))
         return out
 
 
@@ -90,7 +88,6 @@ class Model(nn.Module):
     def __init__(
         self,
         shape: Shape,
-        dropout: float = 0.0,
         *,
         recompute: bool = False,
         fp8: bool = False,
@@ -100,9 +97,7 @@ class Model(nn.Module):
         super().__init__()
         self.shape, self.recompute, self.dtype = shape, recompute, dtype
         self.embedding = nn.Embedding(shape.padded_vocab, shape.dim)
-        self.blocks = nn.ModuleList(
-            Block(shape, dropout, Fp8Linear if fp8 else Linear) for _ in range(shape.depth)
-        )
+        self.blocks = nn.ModuleList(Block(shape, Fp8Linear if fp8 else Linear) for _ in range(shape.depth))
         self.head = nn.Linear(shape.dim, shape.padded_vocab, bias=False)
         self.turns = rotary(shape.seq, shape.head_dim)
 
@@ -155,7 +150,7 @@ def built(plan: TrainingPlan, where: World) -> tuple[Model, nn.Module]:
         torch._dynamo.config.optimize_ddp = False  # older ones cannot split a higher-order operator
     with torch.device("meta"):
         dtype = torch.bfloat16 if plan.bf16 else torch.float32
-        model = Model(plan.shape, options.dropout, recompute=options.recompute, fp8=options.fp8, dtype=dtype)
+        model = Model(plan.shape, recompute=options.recompute, fp8=options.fp8, dtype=dtype)
     if plan.compiled:
         for part in model.blocks if fsdp else [model]:
             part.compile(dynamic=False)

@@ -52,11 +52,9 @@ class Options:
     heads: int | None = option(None, WHOLE, "attention heads [ceil(dim / 128)]")
     vocab: int | None = option(None, click.IntRange(2), "vocabulary [the tokenizer's]")
     seq: int | None = option(None, WHOLE, "tokens in a sequence [2048; 256 on a CPU]")
-    dropout: float = option(0.0, PART, "dropout")
 
-    steps: int | None = option(None, WHOLE, "optimizer steps [from --tokens, --epochs or --ratio]")
+    steps: int | None = option(None, WHOLE, "optimizer steps [from --tokens or --ratio]")
     tokens: int | None = option(None, WHOLE, "train on this many tokens")
-    epochs: float | None = option(None, POSITIVE, "pass over the data this often")
     ratio: float = option(20.0, POSITIVE, "tokens per parameter, where nothing else is said")
     stop_at: int | None = option(None, WHOLE, "end after this step, the schedule unchanged")
     hours: float | None = option(None, POSITIVE, "end after this many hours")
@@ -79,13 +77,11 @@ class Options:
     grad_clip: float = option(1.0, ZERO_UP, "largest gradient norm; 0: do not clip")
 
     data: str | None = option(None, str, "file, folder or mixture a=0.65,b=0.35 [Python's standard library]")
-    val_data: str | None = option(None, str, "file or folder for validation [a part of --data]")
-    tokenizer: str | None = option(None, str, "bytes, chars, a tokenizers or tiktoken file [bytes for text]")
+    tokenizer: str | None = option(None, str, "bytes or a tokenizers file [bytes for text]")
     skip_bad_data: bool = option(False, bool, "leave out and count files and rows that cannot be read")
-    seed: int = option(0, click.IntRange(0, 2**31 - 1), "of weights, shuffling and dropout")
+    seed: int = option(0, click.IntRange(0, 2**31 - 1), "of weights and shuffling")
 
-    out: str | None = option(None, PATH, "folder of the run [runs/NAME, or the next free name]")
-    run_name: str | None = option(None, str, "name of the run [dDEPTH]")
+    out: str | None = option(None, PATH, "folder of the run [runs/dDEPTH]")
     log_every: int = option(1, WHOLE, "steps from one line to the next")
 
     save_every: int = option(1000, NATURAL, "steps between checkpoints; 0: never by steps")
@@ -218,8 +214,6 @@ def settled(options: Options, where: "World", corpus: "Corpus") -> TrainingPlan:
         hint = f"try {max(1, round(tokens_per_step / at_once)) * at_once}"
         raise TrainerError(f"--total-batch-size {tokens_per_step}", fault, hint)
     tokens = options.tokens or options.ratio * shape.parameters
-    if options.epochs and not options.steps and not options.tokens:
-        tokens = int(options.epochs * corpus.training(seq, options.seed).rows) * seq
     name = cuda.get_device_name(where.device) if gpu else None
     known = find_gpu(name) if name else None
     return TrainingPlan(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gputel.trainer.checkpoint import Store, export
-from gputel.trainer.data import Corpus, Mixture, Source
+from gputel.trainer.data import Corpus, Mixture
 from gputel.trainer.evaluate import Validation, sampled
 from gputel.trainer.hellaswag import MultipleChoice, right
 from gputel.trainer.model import Model
@@ -38,7 +38,7 @@ class TrainingRun:
     folder: Path
     voice: Voice
     corpus: Corpus
-    rows: Source | Mixture
+    rows: Mixture
     validation: Validation | None
     asked: list[MultipleChoice]
     model: Model

@@ -1,14 +1,13 @@
-"""Text to token ids and back: bytes, the characters of the corpus, or a local tokenizers or tiktoken file.
+"""Text to token ids and back: bytes, the characters that a nanoGPT corpus lists, or a local tokenizers file.
 
 A tokenizer also knows how many bytes each of its tokens stands for, which is what bits per byte need. What was
 tokenized is kept in a cache that every run on this machine shares.
 """
 
-import base64
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,13 +20,6 @@ from gputel.trainer.say import LeftOut, TrainerError, optional
 
 Ids = NDArray[np.integer[Any]]
 
-# How GPT-2 and its successors cut text before pairs are merged; a tiktoken file holds the merges alone.
-GPT2_CUT = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-LATER_CUT = (
-    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
-)
-GPT2_MERGES = 50_256
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 DOCUMENTS_AT_ONCE = 256
 SPECIALS = ("<|bos|>", "<|endoftext|>", "<|begin_of_text|>", "<s>")
@@ -92,19 +84,14 @@ def _encoded(texts: Iterator[str], tokenizer: Tokenizer) -> Ids:
     return np.concatenate(parts)
 
 
-def tokenizer_from(name: str, corpus: Iterable[str]) -> Tokenizer:
-    """`bytes`, `chars` (of the corpus, which is then read once), or a file."""
+def tokenizer_from(name: str) -> Tokenizer:
+    """`bytes`, or a file of the package tokenizers."""
     if name == "bytes":
         return remade({"kind": "bytes"})
-    if name == "chars":
-        alphabet: set[str] = set().union(*map(set, corpus))
-        return remade({"kind": "chars", "characters": UNKNOWN + "".join(sorted(alphabet))})
     path = Path(name)
     if not path.is_file():
-        hint = "give bytes, chars or a tokenizers or tiktoken file"
-        raise TrainerError(f"--tokenizer {name}", "is no file", hint)
-    kind = "tokenizers" if path.read_bytes()[:1] == b"{" else "tiktoken"
-    return remade({"kind": kind, "path": str(path.resolve()), "sha256": _hash(path)})
+        raise TrainerError(f"--tokenizer {name}", "is no file", "give bytes or a tokenizer.json")
+    return remade({"kind": "tokenizers", "path": str(path.resolve()), "sha256": _hash(path)})
 
 
 def remade(recipe: dict[str, str]) -> Tokenizer:
@@ -164,28 +151,8 @@ def _tokenizers(recipe: dict[str, str]) -> Tokenizer:
     return Tokenizer(recipe, len(lengths), encode, made.decode, lengths, separator)
 
 
-def _tiktoken(recipe: dict[str, str]) -> Tokenizer:
-    module, path = optional("tiktoken", "tiktoken", f"--tokenizer {recipe['path']}"), Path(recipe["path"])
-    try:
-        pairs = [line.split() for line in path.read_bytes().splitlines() if line]
-        merges = {base64.b64decode(token, validate=True): int(rank) for token, rank in pairs}
-        end = max(merges.values()) + 1
-    except ValueError as fault:
-        raise TrainerError(str(path), "is neither a tokenizers nor a tiktoken file") from fault
-    cut = GPT2_CUT if len(merges) == GPT2_MERGES else LATER_CUT
-    special = {"<|endoftext|>": end}
-    made = module.Encoding(path.stem, pat_str=cut, mergeable_ranks=merges, special_tokens=special)
-
-    def encode(texts: list[str]) -> list[Ids]:
-        return [np.array(ids, np.uint32) for ids in made.encode_ordinary_batch(texts)]
-
-    lengths = np.zeros(end + 1, np.int64)
-    lengths[list(merges.values())] = [len(token) for token in merges]
-    return Tokenizer(recipe, end + 1, encode, made.decode, lengths, separator=(end,))
-
-
 def _hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-MAKERS = {"bytes": _bytes, "chars": _chars, "tokenizers": _tokenizers, "tiktoken": _tiktoken}
+MAKERS = {"bytes": _bytes, "chars": _chars, "tokenizers": _tokenizers}

@@ -9,7 +9,6 @@ import gc
 import json
 import math
 import time
-import zlib
 from collections import deque
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -143,9 +142,6 @@ class Training:
             waited = time.perf_counter()
             ids, targets = self.feed.next()
             data_s += time.perf_counter() - waited
-            if options.dropout:  # its dice follow from the place in the run: the same on any number of ranks
-                place = micro * run.where.size + run.where.rank
-                torch.manual_seed(zlib.crc32(f"{options.seed} {self.progress.step} {place}".encode()))
             last = micro == plan.accumulation - 1
             with accumulating(run.engine, last=last, keep_whole=options.keep_whole_gradients):
                 self.clock.mark("forward")
@@ -252,12 +248,11 @@ def assembled(options: Options, where: World, folder: Path, voice: Voice) -> Tra
     """A run that is ready for its first step, or stands where it was left. First is checked what costs nothing to
     check, then the data; then all is built."""
     with where.together():
-        skip_bad = options.skip_bad_data
-        corpus = open_corpus(options.data, options.val_data, options.tokenizer, skip_bad=skip_bad)
+        corpus = open_corpus(options.data, options.tokenizer, skip_bad=options.skip_bad_data)
         plan = settled(options, where, corpus)
         if options.sample_prompt is not None and corpus.tokenizer is None:
             raise TrainerError("--sample-prompt", "needs to know how text becomes tokens", "give --tokenizer")
-        choose_attention(options.attention, where.device, options.dropout)
+        choose_attention(options.attention, where.device)
         if options.fp8:
             require_fp8(where.device, plan.shape.dim, plan.device_batch * plan.shape.seq)
         asked = questions(Path(options.hellaswag), corpus.tokenizer) if options.hellaswag else []
@@ -305,7 +300,7 @@ def banner(run: TrainingRun) -> list[str]:
     return [
         f"Run: {run.folder.name} in {run.folder}",
         f"Model: depth {shape.depth}, dim {shape.dim}, {shape.heads} heads of {shape.head_dim}, "
-        f"vocabulary {shape.vocab:,}, sequence {shape.seq:,}, dropout {options.dropout:g}",
+        f"vocabulary {shape.vocab:,}, sequence {shape.seq:,}",
         f"Number of parameters: {shape.parameters:,}",
         f"Estimated FLOPs per token: {shape.flops_per_token:.6e}",
         f"Data: {run.corpus.described}",

@@ -24,7 +24,6 @@ def training(depth: int, steps: int, folder: str) -> list[str]:
         "--eval-tokens": 4096,
         "--optimizer": "adamw",  # on a CPU, Muon takes four times as long as all else of so small a step
         "--out": folder,
-        "--run-name": f"depth-{depth}",
     }
     return [sys.executable, "-m", "gputel.trainer", *(str(word) for pair in options.items() for word in pair)]
 

@@ -1,4 +1,4 @@
-"""What --data, --val-data and --tokenizer mean; bad files are named before the first step."""
+"""What --data and --tokenizer mean; bad files are named before the first step."""
 
 from pathlib import Path
 
@@ -21,39 +21,19 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_missing_evaluation_files_are_named_at_once(tmp_path: Path) -> None:
-    with pytest.raises(TrainerError, match="does not exist"):
-        open_corpus(str(made("text", tmp_path / "data")), str(tmp_path / "nowhere"), None)
-
-
-def test_validation_files_given_apart_leave_all_the_data_for_training(tmp_path: Path) -> None:
-    train, val = made("text", tmp_path / "a"), made("text", tmp_path / "b")
-    corpus = open_corpus(str(train), str(val), None)
-    assert len(corpus.files[0].training) == 2
-    assert {p.parent for p in corpus.files[0].validation} == {val}
-
-
-def test_characters_make_a_vocabulary_that_gives_the_text_back(tmp_path: Path) -> None:
-    corpus = open_corpus(str(made("text", tmp_path / "data")), None, "chars")
-    assert corpus.tokenizer
-    ids = corpus.tokenizer.encode(["a story"])[0]
-    assert corpus.tokenizer.decode([int(i) for i in ids]) == "a story"
-    assert corpus.vocab == len(set("\n".join(STORIES))) + 1
-
-
 def test_standard_library_is_the_corpus_where_none_is_given() -> None:
-    corpus: Corpus = open_corpus(None, None, None)
+    corpus: Corpus = open_corpus(None, None)
     files = corpus.files[0]
     assert not set(files.training) & set(files.validation)
     assert 0.02 < len(files.validation) / len(files.all) < 0.1
     assert sum(p.stat().st_size for p in files.all) > 5e6
-    assert corpus.fingerprint == open_corpus(None, None, None).fingerprint
+    assert corpus.fingerprint == open_corpus(None, None).fingerprint
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layout_is_recognized_by_content_read_and_checked(layout: str, tmp_path: Path) -> None:
     name, vocab = LAYOUTS[layout]
-    corpus = open_corpus(str(made(layout, tmp_path / "data")), None, None)
+    corpus = open_corpus(str(made(layout, tmp_path / "data")), None)
     corpus.check(vocab)
     assert (corpus.files[0].layout.name, corpus.vocab) == (name, vocab)
     assert len(corpus.files[0].training) == len(corpus.files[0].validation) == 1
@@ -65,7 +45,7 @@ def test_layout_is_recognized_by_content_read_and_checked(layout: str, tmp_path:
 
 @pytest.mark.parametrize("layout", ["text", "jsonl", "parquet"])
 def test_all_text_of_a_layout_arrives(layout: str, tmp_path: Path) -> None:
-    corpus = open_corpus(str(made(layout, tmp_path / "data")), None, "bytes")
+    corpus = open_corpus(str(made(layout, tmp_path / "data")), "bytes")
     shard = corpus.shards(corpus.files[0])[0][0]
     assert bytes(shard.tokens).decode() == "\n" + "\n".join(STORIES)
 
@@ -85,14 +65,14 @@ def test_file_that_is_something_else_is_named(layout: str, damage: bytes, named:
     wrong = max(p for p in folder.iterdir() if p.name != "meta.pkl")
     wrong.write_bytes(damage)
     with pytest.raises(TrainerError, match=named) as error:
-        open_corpus(str(folder), None, None)
+        open_corpus(str(folder), None)
     assert wrong.name in str(error.value)
 
 
 def test_damaged_page_of_parquet_is_named_with_its_rows_when_it_is_read(tmp_path: Path) -> None:
     folder = made("parquet", tmp_path / "data")
     damage(min(folder.iterdir()))
-    corpus = open_corpus(str(folder), None, None)
+    corpus = open_corpus(str(folder), None)
     with pytest.raises(TrainerError, match=r"shard_00000.parquet, rows 0 to 9: cannot be read"):
         corpus.training(16, 0)
 
@@ -102,7 +82,7 @@ def test_pickle_that_wants_to_run_code_is_refused(tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     (folder / "meta.pkl").write_bytes(b"cos\nsystem\n(S'touch " + str(marker).encode() + b"'\ntR.")
     with pytest.raises(TrainerError, match=r"it wants to run os.system"):
-        open_corpus(str(folder), None, None)
+        open_corpus(str(folder), None)
     assert not marker.exists()
 
 
@@ -117,7 +97,7 @@ def test_files_to_be_skipped_are_noted_and_the_others_are_read(tmp_path: Path) -
     folder = made("parquet", tmp_path / "data")
     (folder / "page.parquet").write_text("<html>403 Forbidden</html>")
     polars.DataFrame({"text": [1, 2]}).write_parquet(folder / "numbers.parquet")
-    corpus = open_corpus(str(folder), None, None, skip_bad=True)
+    corpus = open_corpus(str(folder), None, skip_bad=True)
     corpus.check(256)
     assert corpus.left_out
     assert [Path(place).name for place in corpus.left_out] == ["page.parquet", "numbers.parquet"]
@@ -128,7 +108,7 @@ def test_files_to_be_skipped_are_noted_and_the_others_are_read(tmp_path: Path) -
 def test_corpus_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
     (tmp_path / "page.parquet").write_text("<html>403 Forbidden</html>")
     with pytest.raises(TrainerError, match="holds no file that can be read"):
-        open_corpus(str(tmp_path), None, None, skip_bad=True)
+        open_corpus(str(tmp_path), None, skip_bad=True)
 
 
 def test_rows_that_cannot_be_read_are_skipped_and_every_run_notes_them(tmp_path: Path) -> None:
@@ -137,7 +117,7 @@ def test_rows_that_cannot_be_read_are_skipped_and_every_run_notes_them(tmp_path:
     polars.DataFrame({"text": STORIES}).write_parquet(folder / "a.parquet")
     damage(folder / "a.parquet")
     for _ in range(2):
-        corpus = open_corpus(str(folder), None, None, skip_bad=True)
+        corpus = open_corpus(str(folder), None, skip_bad=True)
         assert corpus.training(16, 0).row(3).any()
         assert list(corpus.left_out or ()) == [f"{folder / 'a.parquet'}, rows 0 to 9"]
 

@@ -19,14 +19,14 @@ def test_truncated_file_is_named(layout: str, tmp_path: Path) -> None:
     cut = max(p for p in folder.iterdir() if p.name != "meta.pkl")
     cut.write_bytes(cut.read_bytes()[:-5])
     with pytest.raises(TrainerError) as error:
-        open_corpus(str(folder), None, None).check(128_256)
+        open_corpus(str(folder), None).check(128_256)
     assert cut.name in str(error.value)
 
 
 def test_parquet_whose_text_is_no_string_is_named(tmp_path: Path) -> None:
     for number in range(2):
         polars.DataFrame({"text": [1, 2, 3]}).write_parquet(tmp_path / f"{number}.parquet")
-    corpus = open_corpus(str(tmp_path), None, None)
+    corpus = open_corpus(str(tmp_path), None)
     with pytest.raises(TrainerError, match=r"0.parquet: has a column text of Int64, not of strings"):
         corpus.check(256)
 
@@ -43,7 +43,7 @@ def test_zero_tail_of_an_aborted_download_is_named(tmp_path: Path, whole: int) -
     tokens = np.arange(whole, dtype=np.uint16) % 50_000 + 1
     tokens[whole * 3 // 5 :] = 0
     (tmp_path / "train.bin").write_bytes(tokens.tobytes())
-    corpus = open_corpus(str(tmp_path), None, None)
+    corpus = open_corpus(str(tmp_path), None)
     with pytest.raises(TrainerError, match=r"train.bin: holds 2,048 zeros from token .*fetch it again"):
         corpus.check(50_257)
 
@@ -52,7 +52,7 @@ def test_zero_tail_of_an_aborted_download_is_named(tmp_path: Path, whole: int) -
 def test_tokens_of_32_bits_read_as_16_are_named(tmp_path: Path, vocab: int) -> None:
     tokens = np.random.RandomState(0).randint(vocab, size=20_000).astype("<u4")
     (tmp_path / "train.bin").write_bytes(tokens.tobytes())
-    corpus = open_corpus(str(tmp_path), None, None)
+    corpus = open_corpus(str(tmp_path), None)
     with pytest.raises(TrainerError, match=r"train.bin: is read as tokens of 16 bits, .* of 32\?"):
         corpus.check(65_536)
 

@@ -76,7 +76,7 @@ def test_cpu_is_refused_with_the_reason() -> None:
 def last_losses(fp8: bool, steps: int) -> float:
     """The mean loss of the last tenth of a small training."""
     torch.set_num_threads(1)
-    corpus = open_corpus(None, None, "bytes")
+    corpus = open_corpus(None, "bytes")
     asked = Options(depth=2, dim=64, seq=64, steps=steps, device_batch_size=4)
     plan = settled(asked, World(0, 0, 1, CPU), corpus)
     model = Model(plan.shape, fp8=fp8)
@@ -104,27 +104,26 @@ def test_training_in_eight_bits_ends_within_1_percent_of_the_loss_of_fp32() -> N
 @pytest.mark.parametrize("kernel", ["cudnn", "efficient", "fa3"])
 def test_kernel_of_a_gpu_is_refused_on_a_cpu(kernel: str) -> None:
     with pytest.raises(TrainerError, match=f"--attention {kernel}: there is no such kernel for a CPU"):
-        choose_attention(kernel, CPU, 0.0)
+        choose_attention(kernel, CPU)
 
 
 def test_kernel_that_was_asked_for_is_the_only_one() -> None:
-    choose_attention("math", CPU, 0.0)
+    choose_attention("math", CPU)
     names = ("math", "flash", "cudnn", "mem_efficient")
     assert [getattr(cuda, f"{name}_sdp_enabled")() for name in names] == [True, False, False, False]
 
 
 @pytest.mark.parametrize(
-    ("capability", "dropout", "fault"),
+    ("capability", "fault"),
     [
-        ((8, 0), 0.0, "NVIDIA Foo does not run FlashAttention 3; it takes Hopper"),
-        ((9, 0), 0.1, "does not drop out"),
-        ((9, 0), 0.0, r"torch does not find its package .*; install flash_attn_interface"),
+        ((8, 0), "NVIDIA Foo does not run FlashAttention 3; it takes Hopper"),
+        ((9, 0), r"torch does not find its package .*; install flash_attn_interface"),
     ],
 )
 def test_flash_attention_3_is_refused_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], dropout: float, fault: str
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], fault: str
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA Foo")
     with pytest.raises(TrainerError, match=fault):
-        choose_attention("fa3", GPU, dropout)
+        choose_attention("fa3", GPU)

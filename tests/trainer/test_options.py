@@ -14,7 +14,7 @@ from gputel.trainer.ranks import World
 
 def plan(options: Options, steps: int = 10, gpus: int = 1) -> TrainingPlan:
     here = World(0, 0, gpus, torch.device("cpu"))
-    return settled(replace(options, depth=2, steps=steps), here, open_corpus(None, None, "bytes"))
+    return settled(replace(options, depth=2, steps=steps), here, open_corpus(None, "bytes"))
 
 
 PLAN = plan(Options())

@@ -33,8 +33,8 @@ def interrupted(train: Train, out: Path, *options: str, ranks: int = 1, then: in
     ("options", "ranks"),
     [
         pytest.param((), 1, id="plain"),
-        pytest.param(("--total-batch-size", "512", "--dropout", "0.1"), 1, id="accumulation and dropout"),
-        pytest.param(("--total-batch-size", "512", "--dropout", "0.1"), 2, id="two ranks that accumulate"),
+        pytest.param(("--total-batch-size", "512"), 1, id="accumulation"),
+        pytest.param(("--total-batch-size", "512"), 2, id="two ranks that accumulate"),
         pytest.param(("--dtype", "bf16"), 1, id="bf16"),
         pytest.param(("--optimizer", "adamw", "--schedule", "cosine"), 1, id="adamw"),
         pytest.param(("--shard", "fsdp"), 2, id="fsdp"),
@@ -67,7 +67,7 @@ def test_resume_reads_a_shuffled_mixture_on_across_an_epoch_border(
 def test_world_resized_goes_on_as_if_it_had_always_been_so(
     tmp_path: Path, train: Train, mixture: str, before: int, after: int
 ) -> None:
-    options = (*STEPS, "--data", mixture, "--total-batch-size", "256", "--dropout", "0.1")
+    options = (*STEPS, "--data", mixture, "--total-batch-size", "256")
     whole = train(tmp_path / "whole", *options, ranks=before)
     resized = interrupted(train, tmp_path / "resized", *options, ranks=before, then=after)
     same(whole, resized)
