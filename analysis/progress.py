@@ -1,6 +1,6 @@
-"""How far long work has come: the work counts, and a terminal may show it.
+"""Progress of long work: the work counts it, and a terminal may show it.
 
-A stage within another of the same unit moves the outer one. Nothing is counted where nothing watches.
+A stage within another of the same unit advances the outer one. Without a watcher nothing is counted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def watched(watcher: Watcher) -> Iterator[None]:
 
 @contextmanager
 def stage(label: str, total: float, unit: str = "") -> Iterator[Callable[[float], None]]:
-    """Yields what takes the work on by an amount."""
+    """Yields a function that advances the stage by an amount."""
     watcher = _watcher.get()
     if watcher is None:
         yield lambda _amount: None

@@ -1,4 +1,4 @@
-"""One function over many items, on all cores where that pays: results in their order, whatever befalls a worker.
+"""One function over many items, on all cores where that pays: results in their order, even if a worker dies.
 
 Workers are new processes, not forks, which would inherit the locks of polars' threads. A worker that dies takes its
 whole pool with it: a new pool works on what is missing, until the item that kills is alone and can be named.

@@ -1,6 +1,6 @@
 """facts.json beside a recording: the row of a run, with the size of every file that it was made from.
 
-A reader believes it while the sizes agree, and computes the row anew otherwise.
+A reader uses it if the sizes still agree, otherwise it computes the row again.
 """
 
 from __future__ import annotations

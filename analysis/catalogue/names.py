@@ -114,7 +114,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _check_parentheses(tokens: Sequence[Token]) -> None:
-    """A parenthesis that closes none would end the one around the condition, and leave what stands behind it."""
+    """Refuses an unmatched `)`: it would let the rest of the condition out of the parentheses around it."""
     depth = 0
     for token in tokens:
         depth += {"(": 1, ")": -1}.get(token.text, 0)

@@ -70,7 +70,7 @@ _natural_order = lru_cache(maxsize=100_000)(natural_order)
 def _may(
     action: int, first: str | None, second: str | None, database: str | None, _trigger: str | None
 ) -> int:
-    """Whether a question may do something; recursion only where the length of texts can be limited."""
+    """SQLite's authorizer: allows an action or not; recursion only if the length of texts can be limited."""
     if action == sqlite3.SQLITE_SELECT:
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_READ:
@@ -151,7 +151,7 @@ def settings(connection: sqlite3.Connection) -> dict[str, dict[str, float | str]
 
 
 def _order(word: str, names: KnownNames) -> str:
-    """`-NAME` is downwards; unknown values come last either way, and run2 before run10."""
+    """`-NAME` sorts downwards; unknown values come last either way, and run2 before run10."""
     way = "DESC" if word.startswith("-") else "ASC"
     return f"{expression(word.lstrip('-'), names)} COLLATE natural_order {way} NULLS LAST"
 

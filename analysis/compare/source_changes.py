@@ -1,6 +1,6 @@
-"""What the recorded source of runs says: which files differ between them, and in which pieces.
+"""The recorded source of runs -> which files differ between them, and in which lines.
 
-A file that the commands name was saved as a whole; of any other file the uncommitted changes are known.
+A file that the commands name was saved whole; for any other file the uncommitted changes are known.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SavedSource:
     changes: Mapping[str, tuple[str, ...]]
 
     def state(self, name: str) -> str:
-        """What tells one state of a file from another."""
+        """A digest of the file's text or changes, equal if the file is."""
         text = self.texts.get(name) or "".join(self.changes.get(name, ()))
         return _digest(text) if text else COMMITTED
 
@@ -46,7 +46,7 @@ class SavedSource:
 
 
 def differing(runs: Mapping[str, RunData]) -> dict[str, dict[str, str]]:
-    """Returns, by run, a setting `code FILE` for each file that is not the same in all runs with a saved source."""
+    """Returns by run a setting `code FILE` for each file that differs between the runs with a saved source."""
     saved = {run: each for run, subject in runs.items() if (each := _saved(subject))}
     return {
         run: {f"code {name}": each.shown(name) for name in _files(saved.values())}
@@ -55,7 +55,7 @@ def differing(runs: Mapping[str, RunData]) -> dict[str, dict[str, str]]:
 
 
 def pieces(runs: Mapping[str, RunData]) -> list[str]:
-    """Returns the lines in which the source of two runs differs; no lines of more runs, or of others."""
+    """Returns the lines in which the source of two runs differs; none for more runs, or without saved source."""
     saved = {run: each for run, subject in runs.items() if (each := _saved(subject))}
     if len(runs) != 2 or len(saved) != 2:
         return []

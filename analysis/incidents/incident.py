@@ -106,7 +106,7 @@ def processes(incident: Incident) -> list[Standing]:
 
 
 def _standing(row: dict[str, Any]) -> Standing:
-    """What `process_json` wrote of a process."""
+    """Reads back what `process_json` wrote."""
     threads = tuple(
         ThreadStack(str(each["name"]), each["main"] is True, tuple(map(_frame, each["frames"])))
         for each in row["threads"]

@@ -271,7 +271,7 @@ class Parser:
         return inferred if inferred or lines.count(b"\n") < LONG else self._infer(_spoken(lines), 0)
 
     def _is_nothing(self) -> bool:
-        """Whether formats matched lines and read nothing, or passed over the losses: it is in none of them."""
+        """Whether the matching formats read nothing, or passed over the losses: the log is in none of them."""
         is_empty = not self.records.begun and not self.records.evaluations.rows.count
         return any(self.hits.values()) and (is_empty or self.unread.are_passed_over)
 

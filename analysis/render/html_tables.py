@@ -92,14 +92,14 @@ def _is_figure(words: str) -> bool:
 
 
 def _is_numeric(cells: Sequence[object]) -> bool:
-    """Whether more than half of what was measured in a column are figures; so is nothing at all."""
+    """Whether more than half of a column's known cells are numbers; an empty column counts as numeric."""
     known = [cell for cell in cells if cell is not None]
     figures = sum(not isinstance(cell, str) or _is_figure(cell) for cell in known)
     return 2 * figures > len(known) or not known
 
 
 def _is_narrow(table: Table) -> bool:
-    """Whether it has few columns of short cells; long names of rows are broken."""
+    """Whether a table has few columns of short cells; long row names are wrapped."""
     cells = [cell for row in table.rows for cell in row[1:]]
     short = all(len(str(cell)) <= LONGEST_NUMBER for cell in cells if isinstance(cell, str))
     return short and 1 < len(table.columns) <= FEW_COLUMNS

@@ -90,7 +90,7 @@ def unseen(case: Case) -> list[str]:
 
 
 def _how_to_see_waits(case: Case, facts: dict[str, Any]) -> list[str]:
-    """Names the option that would have told of waits for data, where a command was recorded without it."""
+    """Names the option that shows waits for data, if the command was recorded without it."""
     recording = case.subject.recording
     if recording is None or case.steps.is_empty() or facts["data_share"] is not None:
         return []

@@ -63,7 +63,7 @@ class MachineSampling:
     cpu_share: float | None
     """Share of a core, for all reads together."""
     lowered: Sequence[str]
-    """Sources that were dear, with the rates at which they were read at last."""
+    """Expensive sources, with the lowered rates at which they were read in the end."""
     unread: Sequence[str]
     """Sources of which something is null, and why."""
 

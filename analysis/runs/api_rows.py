@@ -1,4 +1,4 @@
-"""What a training gave by `gputel.log` -> rows of its log: one row a step, whether given, printed or both.
+"""Values that a training gave by `gputel.log` -> rows of its log: one row a step, whether given, printed or both.
 
 A given value comes before the printed one of the same step and name, which is rounded; so does its time, as printed
 lines may wait in a buffer. The `line` of a given row is a fraction behind the line printed last before it, which
@@ -165,7 +165,7 @@ def _fractional(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _places(given: Log, moments: npt.NDArray[np.int64], shift: float) -> pl.DataFrame:
-    """For each row of a given log its `line` among the printed ones, and its time; `shift` parts ranks."""
+    """For each row of a given log its `line` among the printed ones, and its time; `shift` separates ranks."""
     rows = pl.concat([frame.select("line", "time") for frame in (given.records, given.evals)])
     rows = rows.unique("line", keep="first").sort("time", "line")
     before = np.searchsorted(moments, rows["time"].dt.epoch("ns").to_numpy(), side="right")

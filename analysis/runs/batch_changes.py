@@ -1,4 +1,4 @@
-"""A batch that changes during the run, as a ramp of gradient accumulation or of the sequence length does.
+"""A batch size that changes during the run, such as by a ramp of gradient accumulation or sequence length.
 
 A printed token count tells every change. Throughput x step time tells it where the products stay at one level for
 many records: where they scatter, a throughput may be a running mean.

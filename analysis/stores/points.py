@@ -1,4 +1,4 @@
-"""TagValues: what every store becomes first, a value of a tag at a step each. StoredRun: those of one run."""
+"""TagValues: a value of a tag at a step, which every store becomes first. StoredRun: all of them for one run."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ GROUPS: Groups = {
 
 
 def _words(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """KnownNames that are separated by commas, or given one by one."""
+    """Names that are separated by commas, or given one by one."""
     return tuple(name.strip() for each in given for name in each.split(",") if name.strip())
 
 

@@ -137,7 +137,8 @@ def without_copies(read: Sequence[tuple[RunSource, Log]]) -> tuple[list[Log], li
 
 
 def subject(source: RunSource) -> RunData:
-    """What compares, reports and judges takes."""
+    """The run that comparisons, reports and gates take."""
+
     from gputel.analysis import runs
     from gputel.analysis.logs import files
     from gputel.analysis.runs import read_run

@@ -63,7 +63,7 @@ class ProcessLabels(NamedTuple):
 
 
 def known_names(folder: Path) -> ProcessLabels:
-    """What names.jsonl says."""
+    """Reads names.jsonl."""
     names: dict[str, dict[str, Any]] = {}
     channels: dict[int, str] = {}
     gpus: dict[int, str] = {}

@@ -1,7 +1,7 @@
 """Records the machine around the GPUs, in a thread of its own beside the one that samples them.
 
 Takes the folder of a segment; writes the tables of `columns.py` into folders of it. Reads the fast sources ten
-times a second, the slow ones once. A source that makes the whole dearer than the budget is read more rarely.
+times a second, the slow ones once. If all of it costs more than the budget, expensive sources are read less often.
 """
 
 from __future__ import annotations

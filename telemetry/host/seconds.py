@@ -21,7 +21,7 @@ from gputel.telemetry.store.frames import EVERYTHING, TIME, Schema, part_ticks, 
 from gputel.telemetry.store.tiers import PROCESS, WITHOUT_SUBJECT, Tier
 
 LONGEST_S = 65
-"""Between two reads of a counter: a source that is too dear is read once a minute."""
+"""Between two reads of a counter: a source that is too expensive is read once a minute."""
 SUBJECT = "_subject"
 KEYS = (SUBJECT, "time")
 DECIMALS = 6

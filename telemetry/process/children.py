@@ -38,9 +38,9 @@ LONGEST_LOOK = 3 * SECOND // 2
 """The most silence counted between two looks: while the viewer itself is stopped, it sees no heartbeat."""
 SHORT_LIFE = 2 * SECOND
 FIRST_SAMPLE = 5 * SECOND
-"""How long the end waits for a restarted sampler's first sample: what the killed one had last is lost with it."""
+"""How long the end waits for a restarted sampler's first sample; the last values of the killed one are lost."""
 PATIENCE = (0, 0, SECOND // 2, SECOND, 2 * SECOND, 5 * SECOND)
-"""How long to wait before a restart, by how many samplers in a row lived shortly."""
+"""How long to wait before a restart, by the number of short-lived samplers in a row."""
 GRACE = 3 * SECOND
 """How long to wait for what outlives the command: a process that holds its output, or a full disk."""
 
@@ -79,7 +79,7 @@ class KeeperHandle:
             self._replace_keeper()
 
     def look(self) -> None:
-        """Replace a keeper for whose successor there was no room."""
+        """Replace a dead keeper, if there was no room for a new one before."""
         if self.keeper_pid is None:
             self._replace_keeper()
 

@@ -1,6 +1,6 @@
-"""How long a rate that had to fall stays low: each time that it rose in vain four times as long as before.
+"""How long a lowered rate stays low: four times as long after each attempt to raise it that failed.
 
-Whether a driver has recovered is known only by trying, and each try is an event and may delay ticks.
+Only an attempt shows whether a driver has recovered, and each one is an event and may delay ticks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gputel.telemetry.clock import SECOND
 
 SHORTEST, LONGEST = 30 * SECOND, 960 * SECOND
 SOON = 60 * SECOND
-"""A rate that falls again within this time, or before it had waited as long, rose in vain."""
+"""An attempt has failed if the rate falls again within this time, or within its last wait if that is longer."""
 
 
 @dataclass

@@ -71,7 +71,7 @@ KINDS = (
 def panels(
     recording: Recording, time: PlotAxis, length_s: float, marks: tuple[Marker, ...] = ()
 ) -> Iterator[Curves]:
-    """The panels of the seconds from the start of the axis on, for `length_s`, but those in which nothing moved."""
+    """Makes the panels for `length_s` seconds from the start of the axis; none where nothing changed."""
     for kind in KINDS:
         series = _series(kind, recording.seconds(kind.table), time, length_s)
         if series:
