@@ -43,8 +43,7 @@ def sample(ckpt: Path, prompt: str, length: int, temperature: float, dice: int) 
 
 def _train(options: Options) -> int:
     """The exit code of one process; a rank of several never returns from here."""
-    from gputel.trainer.network import network_settings
-    from gputel.trainer.ranks import join, leave
+    from gputel.trainer.ranks import join, leave, network_settings
     from gputel.trainer.train import train
 
     where, failed = None, False

@@ -29,8 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gputel.trainer.guards import alike, check_file
-from gputel.trainer.layouts import AGAIN, TEXT, Layout, nanogpt_meta
+from gputel.trainer.layouts import AGAIN, TEXT, Layout, alike, check_file, nanogpt_meta
 from gputel.trainer.ranks import World
 from gputel.trainer.say import LeftOut, TrainerError, tolerated
 from gputel.trainer.tokenizer import Ids, Tokenizer, remade, tokenized, tokenizer_from
@@ -130,7 +129,7 @@ class Corpus:
         shards = [shard for files in self.files for shard in self.shards(files)[1]]
         rows = [(shard, row * seq) for shard in shards for row in range(shard.rows(seq))]
         if not rows:
-            hint = "take a smaller --seq or --val-data"
+            hint = "take a smaller --seq or more data"
             raise TrainerError("validation", f"has no row of {seq} tokens", hint)
         return rows
 
@@ -292,45 +291,36 @@ class Source:
 
 
 def shares(weights: Sequence[float]) -> list[int]:
-    """Whole rows of a block by largest remainder; no source is left out."""
-    exact = [weight / sum(weights) * BLOCK for weight in weights]
-    whole = [max(1, int(share)) for share in exact]
-    by_remainder = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
-    for i in by_remainder[: max(0, BLOCK - sum(whole))]:
-        whole[i] += 1
+    """Rows of a block for each source; no source is left out."""
+    edges = np.rint(np.cumsum(weights) / np.sum(weights) * BLOCK)
+    whole: list[int] = np.diff(edges, prepend=0).clip(1).astype(int).tolist()
     whole[whole.index(max(whole))] += BLOCK - sum(whole)
     return whole
 
 
 class Mixture:
-    """Sources as one, in fixed shares, be it only one: every block of a thousand rows holds them exactly, in an
-    order of its own, so any row is found without the others. Epochs are those of the source with the largest share."""
+    """One source or several, in fixed shares: every block of a thousand rows holds them exactly, so any row is
+    found without the others. Epochs are those of the source with the largest share."""
 
     def __init__(self, sources: Sequence[Source], weights: Sequence[float], seed: int) -> None:
-        self.sources, self.shares, self.seed, self.seq = sources, shares(weights), seed, sources[0].seq
+        self.sources, self.shares, self.seq = sources, shares(weights), sources[0].seq
         self.largest = self.shares.index(max(self.shares))
-        self._block = lru_cache(maxsize=4)(self._drawn)
+        sorted_block = np.repeat(np.arange(len(sources)), self.shares)
+        self.block = sorted_block[
+            shuffled(BLOCK, seed, "mixture")
+        ]  # which source each row of a block is from
 
     def row(self, number: int) -> Ids:
-        source, row = self.place(number)
-        return self.sources[source].row(row)
+        source = int(self.block[number % BLOCK])
+        return self.sources[source].row(self.before(number, source))
 
     def epoch(self, number: int) -> int:
-        block, within = divmod(number, BLOCK)
-        before = int((self._block(block)[:within] == self.largest).sum())
-        return self.sources[self.largest].epoch(block * self.shares[self.largest] + before)
+        return self.sources[self.largest].epoch(self.before(number, self.largest))
 
-    def place(self, number: int) -> tuple[int, int]:
-        """The source of a row, and its number there."""
+    def before(self, number: int, source: int) -> int:
+        """How many rows of a source come before a row of the mixture."""
         block, within = divmod(number, BLOCK)
-        drawn = self._block(block)
-        source = int(drawn[within])
-        return source, block * self.shares[source] + int((drawn[:within] == source).sum())
-
-    def _drawn(self, block: int) -> NDArray[np.int64]:
-        """Which source each row of a block is from."""
-        order = shuffled(BLOCK, self.seed, "mixture", block)
-        return np.repeat(np.arange(len(self.shares)), self.shares)[order]
+        return block * self.shares[source] + int((self.block[:within] == source).sum())
 
 
 @final

@@ -14,9 +14,8 @@ from torch.torch_version import TorchVersion
 from torch.utils.checkpoint import checkpoint
 
 from gputel.trainer.kernels import Fp8Linear
-from gputel.trainer.network import BUCKET_MB
 from gputel.trainer.options import TrainingPlan
-from gputel.trainer.ranks import PADDED, World, placed, replicated, sharded
+from gputel.trainer.ranks import BUCKET_MB, PADDED, World, placed, replicated, sharded
 from gputel.trainer.shape import MLP_RATIO, Shape
 
 ROTARY_BASE = 10_000.0

@@ -22,15 +22,18 @@ from typing import Any, NoReturn, TypeVar, final
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed import DistError, PrefixStore, Store  # type: ignore[attr-defined]
+from torch.distributed import DistError, GradBucket, PrefixStore, Store  # type: ignore[attr-defined]
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, bf16_compress_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.launcher.api import LaunchConfig
 from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.futures import Future
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
+from gputel.trainer.clock import StampClock
 from gputel.trainer.say import RankError, TrainerError
 
 Decision = TypeVar("Decision")
@@ -40,6 +43,17 @@ STOPS = {"SIGINT": 2, "SIGTERM": 15}
 SIGNALS = (*STOPS, "SIGUSR1")
 IMPATIENT_SECONDS = 3.0
 PADDED = ("embedding.weight", "head.weight")
+# For links between cities: no InfiniBand, large buffers, many sockets. NVLink inside a node stays, and computation
+# still overlaps with communication.
+WAN = {
+    "NCCL_IB_DISABLE": "1",
+    "NCCL_BUFFSIZE": "4194304",
+    "NCCL_MIN_NCHANNELS": "4",
+    "NCCL_NSOCKS_PERTHREAD": "4",
+    "NCCL_SOCKET_NTHREADS": "4",
+    "PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:512",
+}
+BUCKET_MB = {"default": 25, "wan": 100}  # a slow link carries few large buckets better than many small
 
 
 @dataclass(frozen=True)
@@ -245,6 +259,34 @@ def replicated(model: nn.Module, where: World, *, bucket_mb: float) -> nn.Module
         return model
     devices = [where.local_rank] if where.device.type == "cuda" else None
     return DistributedDataParallel(model, devices, bucket_cap_mb=bucket_mb, gradient_as_bucket_view=True)
+
+
+def network_settings(network: str) -> list[str]:
+    """Sets what a slow link needs and the user has not set; the lines that say so."""
+    if network != "wan":
+        return []
+    return [f"Network: {name}={os.environ.setdefault(name, value)}" for name, value in WAN.items()]
+
+
+def time_travels(engine: nn.Module, clock: StampClock, *, bf16: bool) -> None:
+    """Note when gradients travel, a bucket at a time, in bf16 if asked: the backward pass goes on meanwhile.
+    Not with gloo: its thread frees a hook's futures under the lock of a main thread that waits for it."""
+    if not (clock.on_gpu and isinstance(engine, DistributedDataParallel)):
+        return
+    send, clock.travels = bf16_compress_hook if bf16 else allreduce_hook, []
+
+    def hook(_: object, bucket: GradBucket) -> Future[Tensor]:
+        began = clock.stamp()
+
+        def arrived(sent: Future[Tensor]) -> Tensor:
+            assert clock.travels is not None
+            clock.travels.append((began, clock.stamp()))
+            return sent.value()
+
+        assert dist.group.WORLD
+        return send(dist.group.WORLD, bucket).then(arrived)
+
+    engine.register_comm_hook(None, hook)
 
 
 def accumulating(engine: nn.Module, *, last: bool, keep_whole: bool) -> AbstractContextManager[None]:

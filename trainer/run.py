@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from gputel.trainer.checkpoint import Store, export
 from gputel.trainer.data import Corpus, Mixture
-from gputel.trainer.evaluate import Validation, sampled
-from gputel.trainer.hellaswag import MultipleChoice, right
+from gputel.trainer.evaluate import MultipleChoice, Validation, right, sampled
 from gputel.trainer.model import Model
 from gputel.trainer.optim import Optimizer
 from gputel.trainer.options import Progress, TrainingPlan

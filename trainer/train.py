@@ -21,14 +21,21 @@ from torch.distributed.tensor import DTensor
 from gputel.trainer.checkpoint import Store, manifest, restore, resumed_from, run_folder, same_run
 from gputel.trainer.clock import Marks, Spans, StampClock
 from gputel.trainer.data import Feed, open_corpus
-from gputel.trainer.evaluate import validation_for
-from gputel.trainer.hellaswag import questions
+from gputel.trainer.evaluate import questions, validation_for
 from gputel.trainer.kernels import choose_attention, require_fp8
 from gputel.trainer.model import built
-from gputel.trainer.network import network_settings, time_travels
 from gputel.trainer.optim import optimizer
 from gputel.trainer.options import Options, Progress, settled
-from gputel.trainer.ranks import SIGNALS, STOPS, RankWatchdog, StopSignals, World, accumulating
+from gputel.trainer.ranks import (
+    SIGNALS,
+    STOPS,
+    RankWatchdog,
+    StopSignals,
+    World,
+    accumulating,
+    network_settings,
+    time_travels,
+)
 from gputel.trainer.run import TrainingRun
 from gputel.trainer.say import TrainerError, Voice
 from gputel.trainer.shape import mfu_percent

@@ -6,8 +6,7 @@ import sys
 import pytest
 import torch
 
-from gputel.trainer.evaluate import sampled
-from gputel.trainer.hellaswag import MultipleChoice, right
+from gputel.trainer.evaluate import MultipleChoice, right, sampled
 from gputel.trainer.model import Model
 from gputel.trainer.ranks import World
 from gputel.trainer.tokenizer import remade

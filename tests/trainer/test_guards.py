@@ -7,7 +7,7 @@ import polars
 import pytest
 
 from gputel.trainer.data import open_corpus
-from gputel.trainer.guards import check_ids, check_samples
+from gputel.trainer.layouts import check_ids, check_samples
 from gputel.trainer.say import TrainerError
 
 from .corpora import made

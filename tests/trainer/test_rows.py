@@ -43,11 +43,11 @@ def test_every_block_of_a_mixture_holds_the_shares(weights: list[float]) -> None
     counts = shares(weights)
     mixture = Mixture([source(50) for _ in weights], weights, seed=1)
     for block in (0, 3):
-        drawn = [mixture.place(block * BLOCK + i) for i in range(BLOCK)]
-        assert Counter(which for which, _ in drawn) == dict(enumerate(counts))
+        assert Counter(mixture.block.tolist()) == dict(enumerate(counts))
         for which, count in enumerate(counts):
-            own = [number for s, number in drawn if s == which]
-            assert own == list(range(block * count, (block + 1) * count))
+            places = np.flatnonzero(mixture.block == which) + block * BLOCK
+            rows = [mixture.before(int(place), which) for place in places]
+            assert rows == list(range(block * count, (block + 1) * count))
     assert sum(counts) == BLOCK
     assert all(abs(c / BLOCK - w / sum(weights)) <= 2 / BLOCK for c, w in zip(counts, weights, strict=True))
 

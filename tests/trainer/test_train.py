@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from gputel.trainer.__main__ import main
 from gputel.trainer.checkpoint import verify
 from gputel.trainer.clock import StampClock
-from gputel.trainer.network import WAN
 from gputel.trainer.options import Options
+from gputel.trainer.ranks import WAN
 from gputel.trainer.say import step_line
 from gputel.trainer.train import Training, exit_code
 
