@@ -1,8 +1,11 @@
-"""A recorded training whose steps are slowed for a while -> the cause that the report gives, one row a cause.
+"""Why were steps slow? Recorded trainings are slowed for a while on purpose, and the report's cause is checked.
 
-`python benchmarks/slow_steps.py --out FOLDER --seed 1 [CAUSE ...]`, as root: it makes control groups of version 1.
-The slow stretch begins at a moment of the seed. The training has a large share of the CPU, so that what else runs
-on the machine does not slow it; the neighbors that are planted share it with the training.
+    python benchmarks/slow_steps.py [--seed N] [--each N] [--causes quota,storage,...] [--out FOLDER]
+
+Needs root and control groups of version 1. When the slow stretch begins, and how hard it is, follow from the seed.
+The training has a large share of the CPU, so that what else runs on the machine does not slow it; the neighbors
+that are planted share it with the training. Recordings are kept in build/: the same command again goes on where it
+was stopped, and judges anew what is recorded. Prints a row a training, then what came of each cause.
 """
 
 from __future__ import annotations
@@ -11,30 +14,222 @@ import argparse
 import contextlib
 import os
 import random
+import shlex
+import shutil
 import signal
+import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
+
 from gputel.analysis.report.run_report import make_report
+from gputel.analysis.report.verdicts import UNKNOWN
 from gputel.analysis.runs import read_run
 
-TRAINING = Path(__file__).parent / "plants" / "slow_training.py"
+PLANTS = Path(__file__).parent / "plants"
 GROUPS = Path("/sys/fs/cgroup")
-SAMPLES_MIB = 256
-SLOW_S = 20.0
-LIMIT = 1 << 30
+KEPT = Path(__file__).parents[1] / "build" / "slow_steps"
+SAMPLES_MIB, SWAP_MIB = 256, 512
+START_S, USUAL_S, SLOW_S = 6.0, (8.0, 14.0), 10.0
+TORCH_S = 6.0
+"""How much longer a training with PyTorch takes to start."""
+LIMIT = 1 << 29
+SLOWED = 1.15
+"""Times the mean of the steps before; what did not slow the steps so much is left out."""
+UNDISTURBED = "undisturbed"
+NO_CAUSE = "no cause"
+ADDRESS, PEER, PORT = "10.211.{}.1", "10.211.{}.2", 29_500
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a training runs: its control groups, its data, and the interface to its other rank."""
+
+    groups: dict[str, Path]
+    data: Path
+    interface: str
+
+
+Change = Callable[[Place, random.Random], contextlib.AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A cause: what slows the training while it is open, the answers that are right, what the training is given."""
+
+    change: Change
+    answers: tuple[str, ...]
+    words: str = ""
+    workers: int = 2
+    slows: bool = True
+
+
+@dataclass(frozen=True)
+class Judged:
+    """`slowed` is the mean step of the slow stretch by that of the one before; None if the run ended before it."""
+
+    cause: str
+    number: int
+    slowed: float | None
+    answer: str
+    evidence: tuple[str, ...]
+
+
+@contextlib.contextmanager
+def undisturbed(_place: Place, _chance: random.Random) -> Iterator[None]:
+    yield
+
+
+@contextlib.contextmanager
+def quota(place: Place, chance: random.Random) -> Iterator[None]:
+    """A limit of 25 to 45 % of a core."""
+    limit = place.groups["cpu"] / "cpu.cfs_quota_us"
+    limit.write_text(str(chance.randrange(25_000, 45_000)))
+    yield
+    limit.write_text("-1")
+
+
+@contextlib.contextmanager
+def storage(place: Place, chance: random.Random) -> Iterator[None]:
+    """Reads at 1 to 3 MiB a second, above the disk."""
+    limit = place.groups["blkio"] / "blkio.throttle.read_bps_device"
+    limit.write_text(f"{device(place.data)} {chance.randrange(1 << 20, 3 << 20)}")
+    yield
+    limit.write_text(f"{device(place.data)} 0")
+
+
+@contextlib.contextmanager
+def neighbors(place: Place, chance: random.Random) -> Iterator[None]:
+    """Four to eight busy loops in the same control group."""
+    loop = f"echo $$ > {place.groups['cpu']}/cgroup.procs; while :; do :; done"
+    loops = [subprocess.Popen(["sh", "-c", loop]) for _ in range(chance.randrange(4, 9))]
+    yield
+    for process in loops:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def memory(place: Place, _chance: random.Random) -> Iterator[None]:
+    """A limit, below which the training takes more with each step."""
+    (place.groups["memory"] / "memory.limit_in_bytes").write_text(str(LIMIT))
+    with flag(place.data, ".grow"):
+        yield
+
+
+@contextlib.contextmanager
+def swap(place: Place, chance: random.Random) -> Iterator[None]:
+    """A limit at 40 to 60 % of what the training's control group has, beside a swap file."""
+    group = place.groups["memory"]
+    used = int((group / "memory.usage_in_bytes").read_text())
+    goal = used * chance.uniform(0.4, 0.6)
+    for size in range(used, int(goal), -(8 << 20)):
+        with contextlib.suppress(OSError):  # pages that are being written cannot be given up at once
+            (group / "memory.limit_in_bytes").write_text(str(size))
+    yield
+    (group / "memory.limit_in_bytes").write_text("-1")
+
+
+@contextlib.contextmanager
+def remote(place: Place, chance: random.Random) -> Iterator[None]:
+    """A file system of another program, whose reads take 40 to 150 ms."""
+    with flag(place.data, ".late", chance.uniform(0.04, 0.15)):
+        yield
+
+
+@contextlib.contextmanager
+def decoding(place: Place, chance: random.Random) -> Iterator[None]:
+    """The only worker decodes a sample in 15 to 40 ms."""
+    with flag(place.data, ".decode", chance.uniform(0.015, 0.04)):
+        yield
+
+
+@contextlib.contextmanager
+def crowd(place: Place, _chance: random.Random) -> Iterator[None]:
+    """Six busy processes of the training's own."""
+    with flag(place.data, ".crowd"):
+        yield
+
+
+@contextlib.contextmanager
+def collections(place: Place, _chance: random.Random) -> Iterator[None]:
+    """A garbage collection in each step."""
+    with flag(place.data, ".collect"):
+        yield
+
+
+@contextlib.contextmanager
+def gpu(place: Place, chance: random.Random) -> Iterator[None]:
+    """A GPU that takes two to six times as long, of which the machine around it says nothing."""
+    with flag(place.data, ".device", chance.uniform(0.05, 0.15)):
+        yield
+
+
+@contextlib.contextmanager
+def network(place: Place, chance: random.Random) -> Iterator[None]:
+    """A link of 30 to 60 Mbit/s between two ranks."""
+    rate = f"{chance.randrange(30, 60)}mbit"
+    run(
+        "tc",
+        "qdisc",
+        "add",
+        "dev",
+        place.interface,
+        "root",
+        "tbf",
+        "rate",
+        rate,
+        "burst",
+        "32kb",
+        "limit",
+        "1mb",
+    )
+    yield
+    run("tc", "qdisc", "del", "dev", place.interface, "root")
+
+
 CAUSES = {
-    "undisturbed": (),
-    "quota": ("throttled by its own limit of CPU",),
-    "storage": ("input: slow storage",),
-    "neighbors": ("starved by other programs",),
-    "memory": ("killed by its limit of memory",),
+    UNDISTURBED: Plant(undisturbed, (NO_CAUSE,), slows=False),
+    "quota": Plant(quota, ("throttled by its own limit of CPU",)),
+    "storage": Plant(storage, ("input: slow storage",)),
+    "neighbors": Plant(neighbors, ("starved by other programs",)),
+    "memory": Plant(memory, ("killed by its limit of memory",), slows=False),
+    "swap": Plant(swap, ("swapping",), "swap"),
+    "remote": Plant(remote, ("input: remote file system",), "remote"),
+    "decoding": Plant(decoding, ("input: workers lack CPU",), workers=1),
+    "crowd": Plant(crowd, ("starved by its own processes",)),
+    "collections": Plant(collections, ("garbage collection",), "torch"),
+    "network": Plant(network, ("network",), "torch ranks"),
+    "gpu": Plant(gpu, (NO_CAUSE,), "torch ranks"),
 }
-"""What is planted, and the answers that are right."""
+
+
+@contextlib.contextmanager
+def flag(data: Path, ending: str, seconds: float = 0.0) -> Iterator[None]:
+    """A file beside the data, for the training to see."""
+    beside = data.with_suffix(ending)
+    whole = beside.with_suffix(f"{ending}-new")
+    whole.write_text(str(seconds))
+    whole.rename(beside)
+    try:
+        yield
+    finally:
+        beside.unlink()
+
+
+def run(*words: str) -> None:
+    subprocess.run(words, check=True)
+
+
+def device(path: Path) -> str:
+    number = path.stat().st_dev
+    return f"{os.major(number)}:{os.minor(number)}"
 
 
 @contextlib.contextmanager
@@ -54,98 +249,174 @@ def control_group(controller: str, name: str) -> Iterator[Path]:
             time.sleep(0.1)
 
 
-def record(cause: str, folder: Path, rng: random.Random) -> Path:
-    """Records the training in groups of its own, and slows it."""
-    data, run = folder / "data", folder / cause
+@contextlib.contextmanager
+def late_files(data: Path) -> Iterator[Path]:
+    """The data in a file system of another program."""
+    folder = data.with_suffix(".mounted")
+    folder.mkdir(exist_ok=True)
+    process = subprocess.Popen([sys.executable, str(PLANTS / "late_files.py"), str(folder), str(data)])
+    try:
+        while not (folder / data.name).exists():
+            time.sleep(0.05)
+        yield folder / data.name
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=False)
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def swap_file(folder: Path) -> Iterator[None]:
+    file = folder / "swap"
+    run("fallocate", "-l", f"{SWAP_MIB}M", str(file))
+    file.chmod(0o600)
+    subprocess.run(["mkswap", str(file)], check=True, stdout=subprocess.DEVNULL)
+    run("swapon", str(file))
+    try:
+        yield
+    finally:
+        run("swapoff", str(file))
+        file.unlink()
+
+
+@contextlib.contextmanager
+def other_host(number: int) -> Iterator[str]:
+    """A network namespace at the end of a link; yields this end."""
+    name, ends = f"gputel{number}", (f"gt{number}a", f"gt{number}b")
+    run("ip", "netns", "add", name)
+    try:
+        run("ip", "link", "add", ends[0], "type", "veth", "peer", "name", ends[1], "netns", name)
+        run("ip", "addr", "add", f"{ADDRESS.format(number)}/24", "dev", ends[0])
+        run("ip", "link", "set", ends[0], "up")
+        run("ip", "-n", name, "addr", "add", f"{PEER.format(number)}/24", "dev", ends[1])
+        for interface in (ends[1], "lo"):
+            run("ip", "-n", name, "link", "set", interface, "up")
+        with socket.socket(type=socket.SOCK_DGRAM) as first:  # a link that carried nothing is not recorded
+            first.sendto(b"", (PEER.format(number), PORT))
+        yield ends[0]
+    finally:
+        run("ip", "netns", "del", name)
+
+
+def command(plant: Plant, data: Path, host: int) -> str:
+    """The training as words of a shell: one process, or a rank here and one in the other namespace."""
+    train = shlex.join(
+        [sys.executable, str(PLANTS / "slow_training.py"), "1000000", str(data), str(plant.workers)]
+    )
+    train = f"{train} {plant.words}"
+    if "ranks" not in plant.words:
+        return train
+    meet = f"MASTER_ADDR={ADDRESS.format(host)} MASTER_PORT={PORT + host} WORLD_SIZE=2 OMP_NUM_THREADS=1"
+    there = f"RANK=1 GLOO_SOCKET_IFNAME=gt{host}b ip netns exec gputel{host} {train} > {data}.rank1 2>&1"
+    here = f"RANK=0 GLOO_SOCKET_IFNAME=gt{host}a exec {train}"
+    return f"sh -c {shlex.quote(f'export {meet}; {there} & {here}')}"
+
+
+def record(plant: Plant, folder: Path, run_folder: Path, chance: random.Random) -> float | None:
+    """Records the training in groups of its own and slows it; returns when, in seconds since 1970."""
+    data = folder / "data"
     if not data.exists():
         data.write_bytes(os.urandom(SAMPLES_MIB << 20))
+    host = os.getpid() % 250
     with contextlib.ExitStack() as stack:
         groups = {
             controller: stack.enter_context(control_group(controller, f"gputel-why-{os.getpid()}"))
             for controller in ("cpu", "memory", "blkio")
         }
         (groups["cpu"] / "cpu.shares").write_text("20000")
+        read = stack.enter_context(late_files(data)) if "remote" in plant.words else data
+        if "swap" in plant.words:
+            stack.enter_context(swap_file(folder))
+        interface = stack.enter_context(other_host(host)) if "ranks" in plant.words else ""
         joined = " && ".join(f"echo $$ > {group}/cgroup.procs" for group in groups.values())
-        words = [
-            sys.executable,
-            "-m",
-            "gputel",
-            "record",
-            "--out",
-            str(run),
-            "--",
-            sys.executable,
-            str(TRAINING),
-        ]
-        command = f"{joined} && exec {' '.join(words)} 1000000 {data}"
+        level = "steps" if "torch" in plant.words else "off"
+        recorder = f"{sys.executable} -m gputel record --inside {level} --out {run_folder} --"
         process = subprocess.Popen(
-            ["sh", "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            ["sh", "-c", f"{joined} && exec {recorder} {command(plant, read, host)}"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
-        time.sleep(12 + rng.uniform(SLOW_S, 1.5 * SLOW_S))
-        with plant(cause, groups, data), contextlib.suppress(subprocess.TimeoutExpired):
+        started = START_S + ("torch" in plant.words) * TORCH_S
+        time.sleep(started + chance.uniform(*USUAL_S))
+        began = time.time()
+        place = Place(groups, data, interface)
+        with plant.change(place, chance), contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(SLOW_S)
-        time.sleep(3)
+        time.sleep(2)
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         process.wait(60)
-    return run
+    return began
 
 
-@contextlib.contextmanager
-def plant(cause: str, groups: dict[str, Path], data: Path) -> Iterator[None]:
-    """Slows the training while the context is open."""
-    if cause == "quota":
-        (groups["cpu"] / "cpu.cfs_quota_us").write_text("30000")
-        yield
-        (groups["cpu"] / "cpu.cfs_quota_us").write_text("-1")
-    elif cause == "storage":
-        limit = groups["blkio"] / "blkio.throttle.read_bps_device"
-        limit.write_text(f"{device(data)} 2097152")
-        yield
-        limit.write_text(f"{device(data)} 0")
-    elif cause == "neighbors":
-        loop = f"echo $$ > {groups['cpu']}/cgroup.procs; while :; do :; done"
-        loops = [subprocess.Popen(["sh", "-c", loop]) for _ in range(6)]
-        yield
-        for process in loops:
-            process.kill()
-            process.wait()
-    elif cause == "memory":
-        (groups["memory"] / "memory.limit_in_bytes").write_text(str(LIMIT))
-        data.with_suffix(".grow").touch()
-        yield
-        data.with_suffix(".grow").unlink()
-    else:
-        yield
-
-
-def device(path: Path) -> str:
-    number = path.stat().st_dev
-    return f"{os.major(number)}:{os.minor(number)}"
-
-
-def answer(run: Path) -> tuple[str, list[str]]:
-    verdicts = {verdict.question: verdict for verdict in make_report(read_run(run)).verdicts}
+def judge(cause: str, number: int, recording: Path) -> Judged:
+    subject = read_run(recording)
+    began = float((recording / "slowed_at").read_text())
+    records = subject.log.records.select("dt_ms", at=pl.col("time").dt.epoch("us") / 1e6)
+    before = records.filter(pl.col("at") < began)["dt_ms"].mean()
+    during = records.filter(pl.col("at").is_between(began + 1, began + SLOW_S))["dt_ms"].mean()
+    slowed = float(during) / float(before) if during and before else None  # type: ignore[arg-type]
+    verdicts = {verdict.question: verdict for verdict in make_report(subject).verdicts}
     found = verdicts["bottleneck"]
-    return found.answer, list(found.evidence)
+    answer = NO_CAUSE if found.answer == UNKNOWN else found.answer
+    return Judged(cause, number, slowed, answer, found.evidence)
+
+
+def judgments(folder: Path, seed: int, causes: Sequence[str], each: int) -> Iterator[Judged]:
+    """Records what is missing, a training of each cause in turn, and judges all."""
+    for number, cause in enumerate(list(causes) * each):
+        recording = folder / f"{number:03d}-{cause}"
+        if not recording.exists():
+            unfinished = folder / "unfinished"
+            shutil.rmtree(unfinished, ignore_errors=True)
+            chance = random.Random(f"{seed} {recording.name}")
+            began = record(CAUSES[cause], folder, unfinished, chance)
+            (unfinished / "slowed_at").write_text(str(began))
+            unfinished.rename(recording)
+        yield judge(cause, number, recording)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("causes", nargs="*", choices=[*CAUSES, []], default=[])
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="where recordings are kept, and found again")
-    options = parser.parse_args()
+    parser.add_argument("--each", type=int, default=10)
+    parser.add_argument("--causes", default=",".join([*CAUSES, UNDISTURBED, UNDISTURBED]))
+    parser.add_argument("--out", type=Path, default=KEPT)
+    asked = parser.parse_args()
     if os.geteuid() or not (GROUPS / "blkio").is_dir():
         print("not measured: it takes root and control groups of version 1")
         return
-    options.out = options.out or Path(tempfile.mkdtemp())
-    options.out.mkdir(parents=True, exist_ok=True)
-    rng = random.Random(options.seed)
-    for cause in options.causes or CAUSES:
-        run = options.out / cause
-        found, evidence = answer(run if run.exists() else record(cause, options.out, rng))
-        print(f"| {cause} | {found} | {'; '.join(evidence)} |", flush=True)
+    folder = asked.out / str(asked.seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = []
+    for each in judgments(folder, asked.seed, asked.causes.split(","), asked.each):
+        found.append(each)
+        slowed = "ended" if each.slowed is None else f"{each.slowed:.2f}"
+        evidence = "; ".join(each.evidence)
+        print(f"| {each.number} | {each.cause} | {slowed} | {each.answer} | {evidence} |", flush=True)
+    print("\n".join(matrix(found)))
+
+
+def matrix(found: Sequence[Judged]) -> list[str]:
+    """A row a cause: how many slowed the steps, what was answered, and how often each answer was right."""
+    rows = ["| planted | slowed | right | no cause | another cause |", "|---|---|---|---|---|"]
+    named, right = 0, 0
+    for cause, plant in CAUSES.items():
+        judged = [each for each in found if each.cause == cause and has_slowed(each, plant)]
+        answers = Counter(each.answer for each in judged)
+        hits = sum(answers.pop(answer, 0) for answer in plant.answers)
+        silent = answers.pop(NO_CAUSE, 0)
+        others = ", ".join(f"{answer} {count}" for answer, count in answers.most_common()) or "0"
+        rows.append(f"| {cause} | {len(judged)} | {hits} | {silent} | {others} |")
+        if NO_CAUSE not in plant.answers:
+            right += hits
+        named += answers.total() + (NO_CAUSE not in plant.answers) * hits
+    return [*rows, "", f"Of {named} causes that were named, {right} were right."]
+
+
+def has_slowed(judged: Judged, plant: Plant) -> bool:
+    """Whether it counts: a plant that hardly slowed the steps does not."""
+    return not plant.slows or (judged.slowed or 0) >= SLOWED
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ def _waiting(case: Case, facts: dict[str, Any] | None) -> Seconds | None:
     reason = _input(case, {}) or (_starved(case, facts) if facts else None)
     if reason is None:
         return None
-    return Seconds(covered(case.steps), pl.Series([], dtype=pl.Datetime("ms", "UTC")), *reason[1])
+    return Seconds(covered(case.steps), pl.Series([], dtype=pl.Datetime("ms", "UTC")), reason[1][0])
 
 
 def power_limit_w(case: Case) -> float | None:

@@ -22,7 +22,8 @@ BLOCKED = 50.0  # % of the time a process waits for storage, all of the job adde
 SATURATED = 80.0  # % of the time in which a disk had a request
 SWAPPED_MIB, FAULTS = 1.0, 20.0  # per second
 BUSY_WORKER = 80.0  # % of the time in which a worker runs or waits for a core
-FLAT, SENT_MIB, IDLE_RANK = 0.9, 1.0, 0.5  # share of the highest rate; per second; share of the usual CPU
+FLAT, SENT_MIB, IDLE_RANK = 0.8, 1.0, 0.5  # share of what a step sends; per second; share of the usual CPU
+COLLECTING = 10.0  # % of a step in garbage collections
 TWICE = 2.0  # a figure has risen from this many times its usual value on
 
 
@@ -34,12 +35,18 @@ class Cause:
 
 def cause(machine: MachineTables, seconds: Seconds) -> Cause | None:
     """Returns the first cause for which everything is seen."""
-    slow = figures(machine, seconds.slow)
+    slow = figures(machine, seconds.slow, seconds.step_s)
     usual = figures(machine, seconds.usual) if len(seconds.usual) >= FEWEST_S else {}
+    named = named_cause(slow, usual)
+    return named and Cause(named.answer, tuple(filter(None, (seconds.why, *named.evidence))))
+
+
+def named_cause(slow: Figures, usual: Figures) -> Cause | None:
+    """Returns the first cause whose rule holds for figures of slow seconds and of the others, if there are any."""
     for answer, rule in RULES.items():
         evidence = rule(slow, usual)
         if evidence:
-            return Cause(answer, tuple(sentence for sentence in (seconds.why, *evidence) if sentence))
+            return Cause(answer, tuple(evidence))
     return None
 
 
@@ -92,6 +99,16 @@ def _swapping(slow: Figures, usual: Figures) -> list[str]:
     ]
 
 
+def _collecting(slow: Figures, usual: Figures) -> list[str]:
+    """Blames Python's garbage collector, whose times hooks in the training saw."""
+    if not _rose("collecting", COLLECTING, slow, usual):
+        return []
+    return [
+        f"Python collected garbage for {slow['collecting']:.0f} % of a step{_was('collecting', usual)}, "
+        "as seen from inside"
+    ]
+
+
 def _remote(slow: Figures, usual: Figures) -> list[str]:
     if not _rose("remote", BLOCKED, slow, usual):
         return []
@@ -138,14 +155,17 @@ def _stolen(slow: Figures, usual: Figures) -> list[str]:
 
 
 def _crowded(slow: Figures, usual: Figures) -> list[str]:
-    """Blames the job itself: its processes want more cores than there are."""
-    if not (
-        _rose("main_wait", QUEUED, slow, usual) and slow["job_cpu"] >= BUSY_WORKER / 100 * slow["all_cpu"]
-    ):
+    """Blames the job itself: its processes beside the training want more cores than there are."""
+    own = slow["job_cpu"] - slow["trainer_cpu"]
+    before = usual["job_cpu"] - usual["trainer_cpu"] if usual else 0.0
+    full = slow["job_cpu"] + slow["others_cpu"] >= BUSY_WORKER / 100 * slow["all_cpu"]
+    grew = own >= before + OTHERS or slow["job_cpu"] >= BUSY_WORKER / 100 * slow["all_cpu"]
+    if not (full and grew and own >= slow["others_cpu"] and _rose("main_wait", QUEUED, slow, usual)):
         return []
     return [
         _queue(slow, usual),
-        f"its own processes used {slow['job_cpu']:.0f} of {slow['all_cpu']:.0f} % of all cores",
+        f"its own processes used {slow['job_cpu']:.0f} of {slow['all_cpu']:.0f} % of all cores"
+        f"{_was('job_cpu', usual)}",
     ]
 
 
@@ -168,26 +188,30 @@ def _slow_workers(slow: Figures, usual: Figures) -> list[str]:
 
 
 def _network(slow: Figures, usual: Figures) -> list[str]:
-    """Blames the network: the ranks' CPU falls while an interface sends at its highest rate."""
-    flat = slow["tx_mib_s"] >= max(SENT_MIB, FLAT * slow["tx_most"])
-    if (
-        slow["trainers"] < 2
-        or not usual
-        or not flat
-        or slow["trainer_cpu"] > IDLE_RANK * usual["trainer_cpu"]
-    ):
+    """Blames the network: the ranks' CPU falls, and what a step sends no longer fits into a tick.
+
+    Steps that are slow for another reason send as much as ever in a tick, and then nothing.
+    """
+    if not usual or slow["trainers"] < 2 or slow["trainer_cpu"] > IDLE_RANK * usual["trainer_cpu"]:
+        return []
+    now, before, step_s = slow["tick_mib"], usual["tick_mib"], slow["step_s"]
+    if now is None or before is None or step_s is None:
+        return []
+    of_step = slow["tx_mib_s"] * step_s
+    if not (slow["tx_mib_s"] >= SENT_MIB and now < FLAT * of_step and now < FLAT * before >= FLAT * of_step):
         return []
     return [
         f"the ranks used {slow['trainer_cpu']:.0f} % of a core{_was('trainer_cpu', usual)}",
-        f"an interface sent {slow['tx_mib_s']:.1f} MiB/s throughout, at most {slow['tx_most']:.1f}"
-        f"{_was('tx_mib_s', usual, '{:.1f}')}",
-        f"{slow['retransmits']:,.0f} TCP segments a second were sent again",
+        f"a step sent {of_step:.1f} MiB; in a tenth of a second an interface sent {now:.1f} at most"
+        f"{_was('tick_mib', usual, '{:.1f}')}",
+        f"{slow['retransmits']:,.0f} TCP segments a second were sent again{_was('retransmits', usual)}",
     ]
 
 
 RULES: dict[str, Callable[[Figures, Figures], list[str]]] = {
     "throttled by its own limit of CPU": _throttled,
     "swapping": _swapping,
+    "garbage collection": _collecting,
     "input: remote file system": _remote,
     "input: saturated disk": _saturated,
     "input: slow storage": _blocked,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
 from gputel.analysis import text
+from gputel.analysis.runs import inside_steps
+from gputel.telemetry.host.columns import NET
 from gputel.telemetry.host.process_seconds import RANK
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ SHARE = 0.05  # share of the training that was slow
 FEWEST_S = 5  # slow seconds, below which nothing is said
 MOST_S = 3600  # seconds that are looked at, evenly over all
 RECENT_S, BEFORE_S = 60, 600  # of an alarm: the longest slow stretch, and how much before it is compared
+COMPUTES = 0.2  # of the CPU of the most active process
+NO_DATA = 0.01  # of the most that an interface sends in a tick
 UNINTERRUPTIBLE, ENDED = "D", "X"
 REMOTE = (
     r"^(?:request_wait_answer|fuse_|rpc_|nfs|__rpc|ceph|cifs|smb|wait_for_response|lustre|ptlrpc|p9_|v9fs)"
@@ -27,15 +31,20 @@ REMOTE = (
 """Wait channels of file systems behind a network or another program; their readers sleep, and use no disk."""
 
 Figures = dict[str, Any]
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """The slow seconds of a job, and the others to compare with, empty where it was always slow; `why` says so."""
+    """The slow seconds of a job, and the others to compare with, empty where it was always slow; `why` says so.
+
+    `step_s` is how long a slow step takes; None if that is not known.
+    """
 
     slow: pl.Series
     usual: pl.Series
     why: str = ""
+    step_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,9 @@ class MachineTables:
     cgroups: pl.DataFrame
     processes: pl.DataFrame
     trainers: Sequence[str] = field(default=())
+    inside: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=inside_steps.SCHEMA))
+    """Steps of the job's processes, as `--inside steps` saw them."""
+    network_ticks: pl.LazyFrame | None = None
 
 
 def open_machine(
@@ -56,12 +68,14 @@ def open_machine(
 ) -> MachineTables | None:
     """Returns the tables of a node, with the processes of one rank alone if it is named; None of none."""
 
-    def of_node(frame: pl.DataFrame) -> pl.DataFrame:
-        return frame if node is None or "node" not in frame.columns else frame.filter(pl.col("node") == node)
+    def of_node(frame: Frame) -> Frame:
+        has_node = node is not None and "node" in frame.collect_schema()
+        return frame.filter(pl.col("node") == node) if has_node else frame
 
-    host, processes = of_node(recording.host), of_node(recording.processes)
-    if rank is not None:
-        processes = processes.filter(pl.col("rank") == rank)
+    def of_rank(frame: pl.DataFrame) -> pl.DataFrame:
+        return of_node(frame) if rank is None else of_node(frame).filter(pl.col("rank") == rank)
+
+    host, processes = of_node(recording.host), of_rank(recording.processes)
     if host.is_empty() or processes.is_empty():
         return None
     ranks = processes.filter(pl.col("role") == RANK)["process"].unique(maintain_order=True).to_list()
@@ -73,7 +87,9 @@ def open_machine(
         of_node(recording.networks),
         of_node(recording.cgroups),
         processes,
-        ranks or _most_active(processes),
+        ranks or first_active(processes),
+        of_rank(recording.inside),
+        of_node(recording.scan(NET)),
     )
 
 
@@ -99,7 +115,7 @@ def slow_seconds(steps: pl.DataFrame, clock_error_s: float) -> Seconds | None:
     slow, usual = (
         ended.join(times.filter(flag), on="time", how="semi") for flag in (pl.col("slow"), ~pl.col("slow"))
     )
-    return Seconds(covered(slow), covered(usual), why)
+    return Seconds(covered(slow), covered(usual), why, slowly)
 
 
 def covered(steps: pl.DataFrame) -> pl.Series:
@@ -121,8 +137,8 @@ def recent(machine: MachineTables, lasts_s: float) -> Seconds:
     return Seconds(times.filter(times > border), times.filter((times > began) & (times <= border)))
 
 
-def figures(machine: MachineTables, seconds: pl.Series) -> Figures:
-    """Returns means over these seconds, of the job's processes and of the machine."""
+def figures(machine: MachineTables, seconds: pl.Series, step_s: float | None = None) -> Figures:
+    """Returns means over these seconds, of the job's processes and of the machine; `step_s` is that of a step."""
 
     def at(frame: pl.DataFrame) -> pl.DataFrame:
         return frame.filter(pl.col("time").is_in(seconds.implode()))
@@ -138,6 +154,7 @@ def figures(machine: MachineTables, seconds: pl.Series) -> Figures:
     job = _sum(rows, "cpu") / count
     busy = machine.cores * (_mean(host, "cpu_busy") or 0.0)
     return {
+        "step_s": step_s,
         "main_wait": _sum(trainers, "main_wait") / count / max(len(machine.trainers), 1),
         "trainer_cpu": _sum(trainers, "cpu") / count,
         "trainers": len(machine.trainers),
@@ -158,8 +175,9 @@ def figures(machine: MachineTables, seconds: pl.Series) -> Figures:
         "cpu_limit": _least(at(machine.cgroups), "cpu_limit_cores"),
         "disk_busy": _highest(at(machine.disks), "disk", "busy"),
         "tx_mib_s": _highest(at(machine.networks), "net", "tx_mib_s"),
-        "tx_most": _most(at(machine.networks), "tx_mib_s"),
+        "tick_mib": _sent_in_a_tick(machine.network_ticks, seconds) if len(machine.trainers) > 1 else None,
         "retransmits": _mean(host, "tcp_retransmits_s") or 0.0,
+        "collecting": _collecting(machine.inside, seconds),
     }  # fmt: skip
 
 
@@ -172,10 +190,37 @@ def _waits(processes: pl.DataFrame, seconds: pl.Series) -> pl.DataFrame:
     return states.filter(pl.col("state") != ENDED)
 
 
-def _most_active(processes: pl.DataFrame) -> list[str]:
-    """Names the process that used the CPU most, where no process says that it is a rank."""
-    by_process = processes.group_by("process", maintain_order=True).agg(pl.col("cpu").sum())
-    return by_process.sort("cpu", descending=True, maintain_order=True)["process"].head(1).to_list()
+def _sent_in_a_tick(ticks: pl.LazyFrame | None, seconds: pl.Series) -> float | None:
+    """Returns the MiB that the interface with the most sends in a tick: at most, but for a fifth of its ticks.
+
+    A fifth, since the first and the last of these seconds are only partly slow. Ticks without data do not count.
+    """
+    if ticks is None:
+        return None
+    grown = pl.col("tx_mib_total").diff().over(NET, order_by="time")
+    rows = ticks.select(pl.col("time").alias("at"), _second("time"), NET, grown.alias("mib"))
+    seen = rows.filter(pl.col("time").is_in(seconds.implode()) & (pl.col("mib") >= 0)).collect()
+    sends = pl.col("mib") >= NO_DATA * pl.col("mib").max()
+    sent = seen.group_by(NET).agg(pl.col("mib").sum().alias("all"), pl.col("mib").filter(sends).quantile(0.8))
+    return None if sent.is_empty() else float(sent.sort("all")["mib"][-1])
+
+
+def first_active(processes: pl.DataFrame) -> list[str]:
+    """Names the first process that computes, where none says that it is a rank: what it started came later.
+
+    A worker may use more of the CPU than the training itself, and a launcher before it uses hardly any.
+    """
+    used = processes.group_by("process").agg(pl.col("cpu").sum(), pl.col("time").min())
+    started = pl.col("process").str.extract(r"\.(\d+)$").cast(pl.Int64)
+    computes = used.filter(pl.col("cpu") >= COMPUTES * pl.col("cpu").max())
+    return computes.sort("time", started, "process")["process"].head(1).to_list()
+
+
+def _collecting(inside: pl.DataFrame, seconds: pl.Series) -> float:
+    """Returns the share of the steps that ended in these seconds that garbage collections took, in %."""
+    steps = inside.filter(pl.col("step_ms").is_not_null() & _second("time").is_in(seconds.implode()))
+    lasted = _sum(steps, "step_ms")
+    return 100 * _sum(steps, "gc_ms") / lasted if lasted else 0.0
 
 
 def _sum(frame: pl.DataFrame, name: str) -> float:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from gputel.analysis.report.causes import cause, killed
-from gputel.analysis.report.machine_seconds import MachineTables, recent, slow_seconds
+from gputel.analysis.report.machine_seconds import MachineTables, first_active, recent, slow_seconds
 from gputel.telemetry.host.seconds import schema
 
 BEGAN = datetime(2026, 3, 1, 10, tzinfo=timezone.utc)
@@ -177,12 +177,64 @@ def test_alarm_compares_the_last_seconds_with_those_before() -> None:
     assert verdict.answer == "starved by other programs"
 
 
-def test_ranks_that_wait_while_an_interface_sends_at_its_highest_rate_wait_for_the_network() -> None:
-    quiet = {**QUIET, "worker": {**QUIET["trainer"], "process": "2.2"}}
-    slow = {"net": {"tx_mib_s": 4.6}, "trainer": {"cpu": 6.0}, "worker": {"cpu": 6.0}}
-    ranks = MachineTables(**{**vars(machine(slow, quiet)), "trainers": ["1.1", "2.2"]})
+def two_ranks(slow_tx: float, tick_mib: float) -> MachineTables:
+    """Ranks that send 2 MiB a step at once; in slow seconds `slow_tx` MiB/s, and `tick_mib` in a tick."""
+    quiet = {
+        **QUIET,
+        "worker": {**QUIET["trainer"], "process": "2.2"},
+        "net": {"net": "eth0", "tx_mib_s": 2.0},
+    }
+    slow = {"net": {"tx_mib_s": slow_tx}, "trainer": {"cpu": 6.0}, "worker": {"cpu": 6.0}}
+    rows, total = [], 0.0
+    for n in range(10 * SECONDS):
+        if n < 10 * SLOW_FROM:
+            total += 2.0 if n % 10 == 0 else 0.0
+        else:
+            total += tick_mib if n % 20 < 2.0 / tick_mib else 0.0
+        rows.append((BEGAN + timedelta(seconds=n / 10), "eth0", total))
+    ticks = pl.LazyFrame(rows, schema=["time", "net", "tx_mib_total"], orient="row")
+    return MachineTables(**{**vars(machine(slow, quiet)), "trainers": ["1.1", "2.2"], "network_ticks": ticks})
+
+
+def test_ranks_whose_exchange_takes_longer_than_before_wait_for_the_network() -> None:
     seconds = slow_seconds(steps(), 0.0)
     assert seconds is not None
-    verdict = cause(ranks, seconds)
+    verdict = cause(two_ranks(1.0, 0.1), seconds)
     assert verdict is not None
     assert verdict.answer == "network"
+    assert "a step sent 2.0 MiB" in verdict.evidence[2]
+
+
+def test_ranks_that_send_as_fast_as_ever_do_not_wait_for_the_network() -> None:
+    """A slower GPU makes ranks send less often, and lets them use less CPU, too."""
+    seconds = slow_seconds(steps(), 0.0)
+    assert seconds is not None
+    assert cause(two_ranks(1.0, 2.0), seconds) is None
+
+
+def test_garbage_collections_are_named_where_hooks_in_the_training_saw_them() -> None:
+    seconds = slow_seconds(steps(), 0.0)
+    assert seconds is not None
+    inside = pl.DataFrame(
+        {
+            "time": [BEGAN + timedelta(seconds=n) for n in range(SECONDS)],
+            "step_ms": [1000.0 if n < SLOW_FROM else 2000.0 for n in range(SECONDS)],
+            "gc_ms": [10.0 if n < SLOW_FROM else 900.0 for n in range(SECONDS)],
+        }
+    )
+    verdict = cause(MachineTables(**{**vars(machine({})), "inside": inside}), seconds)
+    assert verdict is not None
+    assert verdict.answer == "garbage collection"
+    assert (
+        verdict.evidence[1]
+        == "Python collected garbage for 45 % of a step (1 otherwise), as seen from inside"
+    )
+
+
+def test_training_is_the_first_process_that_computes() -> None:
+    """A worker may use more of the CPU, and a launcher is there before."""
+    moment = pl.Series("time", [BEGAN] * 3, dtype=pl.Datetime("ms", "UTC"))
+    processes = pl.DataFrame(
+        {"time": moment, "process": ["9.300", "7.100", "8.200"], "cpu": [95.0, 0.5, 40.0]}
+    )
+    assert first_active(processes) == ["8.200"]
