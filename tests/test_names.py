@@ -20,8 +20,9 @@ def sources() -> Iterator[Path]:
 
 @cache
 def statements() -> list[ast.stmt]:
-    """What stands at the top of every file."""
-    return [node for path in sources() for node in ast.parse(path.read_text()).body]
+    """What every file defines at its top level, and what its classes define."""
+    tops = [node for path in sources() for node in ast.parse(path.read_text()).body]
+    return [*tops, *(node for top in tops if isinstance(top, ast.ClassDef) for node in top.body)]
 
 
 def test_no_class_name_stands_twice() -> None:

@@ -210,8 +210,8 @@ class Heads:
     def __init__(self) -> None:
         self.stamps = prefixes.Stamps()
 
-    def of(self, table: HitTable, row: int) -> tuple[int | None, str | None]:
-        """Time and rank of one row."""
+    def time_and_rank(self, table: HitTable, row: int) -> tuple[int | None, str | None]:
+        """Reads time and rank of one row, once."""
         if row not in table.heads:
             prefix, stamp = table.prefix(row), table.stamp(row)
             time, rank = (self.stamps.read(prefix), prefixes.rank(prefix)) if prefix else (None, None)
@@ -223,7 +223,7 @@ class Heads:
         times = self._together(table, first, end, rank)
         if times is not None:
             return times
-        heads = [self.of(table, row) for row in range(first, end)]
+        heads = [self.time_and_rank(table, row) for row in range(first, end)]
         found = [time for time, _ in heads if time is not None]
         if {other for _, other in heads} != {rank} or len(found) not in (0, len(heads)):
             return None

@@ -220,7 +220,7 @@ class Columnwise:
             self._is_on_time(aside, steps[aside.before - first]) and not headed for aside in asides
         ):
             return False
-        rank = self._heads.of(table, first - 1)[1]
+        rank = self._heads.time_and_rank(table, first - 1)[1]
         draft = self._records.drafts.get(rank)
         if not draft or draft.step != (None if steps is None else steps[0]):
             return False

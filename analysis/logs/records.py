@@ -124,7 +124,7 @@ class Assembler:
             self._take(self._line(table, shape, row))
 
     def _line(self, table: HitTable, shape: LinePlan, row: int) -> ParsedLine:
-        time, rank = self._heads.of(table, row)
+        time, rank = self._heads.time_and_rank(table, row)
         texts = table.texts(shape, row)
         if not shape.columns.keys() <= self.digits.keys():
             self.digits = {

@@ -51,7 +51,7 @@ def test_cells_of_a_row_are_named_by_column() -> None:
 def test_heads_are_read_once_and_all_at_once_where_prefixes_differ_in_digits() -> None:
     (table,) = tables(b"".join(b"[rank0]: 2024-03-01 10:00:0%d step %d 2.5\n" % (i, i) for i in range(5)))
     heads = Heads()
-    first, rank = heads.of(table, 0)
+    first, rank = heads.time_and_rank(table, 0)
     times = heads.times(table, 0, 5, "0")
     assert rank == "0"
     assert times is not None
