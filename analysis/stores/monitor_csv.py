@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gputel.analysis.logs.patterns import Reject
-from gputel.analysis.stores.points import StoredRun, from_rows, number, settings, whole
+from gputel.analysis.stores.points import StoredRun, cell_number, from_rows, number, settings, whole
 
 FORMAT = "csv"
 START = b"#{"
@@ -58,7 +58,7 @@ def _rows(
     step, last = 0, 0.0
     try:
         for row in reader:
-            cells = dict(zip(header, map(_number, row), strict=False))
+            cells = dict(zip(header, map(cell_number, row), strict=False))
             length, seconds = whole(cells.get("l")), cells.get("t")
             if len(row) != len(header) or length is None or length < 0 or seconds is None:
                 rejects.append(Reject(reader.line_num + 1, FORMAT, "a row is no episode"))
@@ -74,10 +74,3 @@ def _rows(
 
 def _nanoseconds(seconds: float) -> int:
     return int(seconds * 1e6) * 1000
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell) if "_" not in cell else None
-    except ValueError:
-        return None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.patterns import Reject
 
 MOST = 2**62  # a larger step is none
+MOST_LETTERS = 64  # letters of a cell that may be a number
 DEEPEST = 8  # levels of a configuration
 
 
@@ -164,6 +165,14 @@ def number(cell: object) -> float | None:
     if isinstance(cell, str) and cell.strip().lower().lstrip("+-") in ("nan", "inf", "infinity"):
         return float(cell)
     return None
+
+
+def cell_number(cell: str) -> float | None:
+    """Reads the number in a cell of a CSV; None of anything else, also of `1_000`."""
+    try:
+        return float(cell) if len(cell) < MOST_LETTERS and "_" not in cell else None
+    except ValueError:
+        return None
 
 
 def whole(cell: object) -> int | None:

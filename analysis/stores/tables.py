@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gputel.analysis.logs.patterns import Reject
 from gputel.analysis.stores.plain_yaml import settings_beside
-from gputel.analysis.stores.points import StoredRun, from_rows, settings
+from gputel.analysis.stores.points import StoredRun, cell_number, from_rows, settings
 
 FORMAT = "csv"
 AXES = (
@@ -99,7 +99,7 @@ def _rows(
         if len(row) != len(header):
             rejects.append(Reject(line, FORMAT, f"a row has {len(row)} cells, and the header {len(header)}"))
             continue
-        cells = dict(zip(header, map(_number, row), strict=True))
+        cells = dict(zip(header, map(cell_number, row), strict=True))
         step = cells[axis]
         if step is None or step != step or abs(step) > 2**62 or step != int(step):
             rejects.append(Reject(line, FORMAT, f"a row has no whole {axis}"))
@@ -149,13 +149,5 @@ def _delimiter(line: str) -> str:
     return max(",\t;", key=line.count)
 
 
-def _number(cell: str) -> float | None:
-    text = cell.strip()
-    try:
-        return float(text) if text and len(text) < 64 and "_" not in text else None
-    except ValueError:
-        return None
-
-
 def _is_number_or_empty(cell: str) -> bool:
-    return not cell or _number(cell) is not None
+    return not cell or cell_number(cell) is not None
