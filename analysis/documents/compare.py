@@ -298,7 +298,7 @@ def _place(axis: str, x: float) -> str:
 
 def _smoothing(comparison: Comparison) -> str:
     window = comparison.window
-    return f"; {comparison.metric} is the mean of the last {window:g} steps" if window else ""
+    return f"; {comparison.metric} is the mean of the last {window:g} steps" if window and window > 1 else ""
 
 
 def _point(name: str, value: float | None) -> Cell:

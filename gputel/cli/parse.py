@@ -263,7 +263,9 @@ def _print_notes(logs: list[Log], skipped: list[Skipped], *, verbose: bool) -> N
 
 
 def _in_lines(log: Log) -> str:
-    return "" if log.lines is None else f" in {log.lines} lines"
+    from gputel.analysis import text
+
+    return "" if log.lines is None else f" in {text.counted(log.lines, 'line')}"
 
 
 def _refused(log: Log) -> str:

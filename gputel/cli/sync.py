@@ -43,7 +43,9 @@ def command(run: str, address: str) -> None:
     for recorder in sent.unsealed:
         show.note(f"still being recorded by {recorder}: send it again after its end")
     if sent.objects:
-        show.say(f"sent {text.count(sent.objects)} objects, {text.size(sent.bytes)}, to {storage.address}")
+        show.say(
+            f"sent {text.counted(sent.objects, 'object')}, {text.size(sent.bytes)}, to {storage.address}"
+        )
     else:
         show.say(f"everything is at {storage.address} already")
     show.note(f"next: gputel report {storage.address}")

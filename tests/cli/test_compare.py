@@ -107,6 +107,22 @@ def test_json_has_every_table_and_is_strict(gputel: Any) -> None:
     assert found["targets"][0]["runs"]["d16-base"]["step"] == 11879
 
 
+def test_values_are_means_over_the_steps_of_smooth(gputel: Any, tmp_path: Path) -> None:
+    """Losses that alternate between 2 and 3 are 2.5 over 50 steps, and the last one over a single step."""
+    for name in "ab":
+        lines = [f"step {n} | loss: {2 + n % 2}.0 | dt: 9ms\n" for n in range(200)]
+        (tmp_path / f"{name}.log").write_text("".join(lines))
+
+    def values(steps: int) -> set[float]:
+        _, out, _ = gputel("compare", tmp_path, "--smooth", steps, "--json")
+        answer = json.loads(out)
+        assert answer["smooth_steps"] == steps
+        return {row["value"] for each in answer["equal"] for row in each["runs"].values()}
+
+    assert values(1) == {3.0}
+    assert values(50) == {2.5}
+
+
 def test_more_than_four_runs_stand_below_each_other(gputel: Any, logs: Path) -> None:
     code, out, _ = gputel("compare", logs)
     assert code == 0

@@ -53,6 +53,15 @@ def test_regression_ends_with_4_and_too_little_data_with_5(runs: Path) -> None:
     assert gate("short.log", "--baseline", "good.log", "--max-regress", "tok_per_sec=3%") == 5
 
 
+def test_steps_of_the_warm_up_do_not_count(runs: Path) -> None:
+    """Fifty slow steps at the start fail the gate, unless they are warm-up."""
+    lines = [f"step {n} | loss: 3.0 | tok/sec: {5_000 if n < 50 else 10_000 + n % 7}\n" for n in range(90)]
+    (runs / "warms-up.log").write_text("".join(lines))
+    asked = ("warms-up.log", "--baseline", "good.log", "--max-regress", "tok_per_sec=3%")
+    assert gate(*asked, "--warmup", 50) == 0
+    assert gate(*asked) != 0
+
+
 def test_json_holds_every_verdict(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gate("slow.log", "--baseline", "good.log", "--max-regress", "tok_per_sec=3%", "--json")
     answer = json.loads(capsys.readouterr().out)

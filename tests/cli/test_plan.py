@@ -44,6 +44,39 @@ def answer(*words: object, code: int = 0) -> dict[str, Any]:
     return found
 
 
+SHAPE = (
+    "plan",
+    "--layers",
+    "12",
+    "--dim",
+    "1536",
+    "--heads",
+    "12",
+    "--on",
+    "8xH100",
+    "--device-batch-size",
+    "8",
+)
+
+
+@pytest.mark.parametrize(
+    ("option", "figure", "factor"),
+    [
+        (("--tied",), "parameters", 440_401_920 / 541_065_216),
+        (("--ratio", "10"), "tokens", 0.5),
+        (("--loss", "chunked"), "logits_gib", 1.796875 / 4),
+        (("--eager",), "dt_ms", 50.3 / 30.18),
+        (("--plain-attention",), "activations_gib", 28.125 / 10.125),
+    ],
+)
+def test_option_of_the_recipe_changes_its_figure(option: tuple[str, ...], figure: str, factor: float) -> None:
+    def planned(*words: str) -> float:
+        result = CliRunner().invoke(group, [*SHAPE, *words, "--json"])
+        return float(json.loads(result.stdout)["rows"][0][figure])
+
+    assert planned(*option) == pytest.approx(factor * planned(), rel=1e-4)
+
+
 def test_json_has_integers_in_full_and_for_every_figure_its_range_and_origin() -> None:
     found = answer("--depth", "16,64", "--on", "2xH100", "--device-batch-size", 8, "--price", 4)
     assert found["machine"]["gpus"] == 2
