@@ -24,7 +24,7 @@ from gputel.analysis.logs.lines import Chunk, Splitter, keep
 from gputel.analysis.logs.outcome import RECORDS, Outcome, ends_with_record, strange, unread
 from gputel.analysis.logs.patterns import Engine, EngineResult, Field, Hits, Pattern, Reject
 from gputel.analysis.logs.records import Assembler
-from gputel.analysis.logs.unread import UnreadLosses
+from gputel.analysis.logs.unread import CANDIDATE, UnreadLosses, candidates, may_recur_or_measure
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.infer import Inferred
@@ -32,15 +32,6 @@ if TYPE_CHECKING:
     Infer = Callable[[bytes, int], Inferred | None]
 
 SAMPLES = (1 << 20, 8 << 20)  # bytes after which to infer an unknown format; after the last it is given up
-# A word that lines of training have: lines without it are not used to infer a format.
-CANDIDATE = patterns.lazy_regex(
-    rb"(?i)(?:loss|nll|ppl|perplex|bp[bc]\b|entropy|xent|logloss|rmse|\bmae\b|objective|cost|reward|\breturns?\b|acc|f1\b|multiclass"
-    rb"|lr\b|rate\b|\btime\b|norm|err|score|objf|\b[bc]?ce\b|\bmse\b|learn|train|epoch|\bavg|seconds|/ ?s(?:ec)?\b"
-    rb"|\d/\d+ +\d[\d.]*G +\d|verlust|perte|rdida|\bperd(?:as?|ita)\b|%b)"
-    % "|".join("损失 損失 ロス 손실 потер лосс".split()).encode()
-)
-
-
 # A word that settings have: only lines with one are searched for them.
 SETTING = patterns.lazy_regex(
     rb"(?i)lr\b|learning|batch|epochs|seed|optim|hidden|layers|steps|decay|args|config"
@@ -266,9 +257,10 @@ class Parser:
         if not self._infer or not CANDIDATE.search(lines):
             return None
         if not nothing and self.records.begun:
-            return self._infer(_spoken(lines), sum(self.hits.values()))
+            some = candidates(lines)
+            return self._infer(some, sum(self.hits.values())) if may_recur_or_measure(some) else None
         inferred = self._infer(lines, 0)
-        return inferred if inferred or lines.count(b"\n") < LONG else self._infer(_spoken(lines), 0)
+        return inferred if inferred or lines.count(b"\n") < LONG else self._infer(candidates(lines), 0)
 
     def _is_nothing(self) -> bool:
         """Whether the matching formats read nothing, or passed over the losses: the log is in none of them."""
@@ -343,11 +335,6 @@ class Parser:
 
 def _format_of(reject: Reject) -> str:
     return reject.pattern.rpartition(".")[0]
-
-
-def _spoken(lines: bytes) -> bytes:
-    """The lines that may speak of training, a tenth of a long log."""
-    return b"\n".join(line for line in lines.split(b"\n") if CANDIDATE.search(line))
 
 
 def _measures(hits: Hits) -> bool:

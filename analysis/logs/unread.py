@@ -1,7 +1,8 @@
-"""Losses that a log prints and no pattern reads: what a reading leaves out without a word.
+"""Lines that no pattern reads: which of them may be of the training, and the losses that they print.
 
-`UnreadLosses` looks at the lines that no pattern has read, and at the records that came without any loss. Lines
+`UnreadLosses` looks at those lines, and at the records that came without any loss. Lines
 about the best model so far, averages and weights of losses do not count: they repeat what is read elsewhere.
+`candidates` are the lines from which a format may be inferred.
 """
 
 from __future__ import annotations
@@ -27,6 +28,41 @@ _REPEATS = lazy_regex(
     rb"(?i)best|improv|sav(?:ed|ing)|minim|maxim|lowest|early stop|average|\bmean\b|\bavg|reduc|\bload"
     rb"|epoch \d+ (?:done|finished|summary)"
 )
+
+_MEASURES = (
+    rb"loss|nll|ppl|perplex|bp[bc]\b|entropy|xent|logloss|rmse|\bmae\b|objective|cost|reward|\breturns?\b|acc|f1\b"
+    rb"|multiclass|err|score|objf|\b[bc]?ce\b|\bmse\b|verlust|perte|rdida|\bperd(?:as?|ita)\b|"
+    + "|".join("损失 損失 ロス 손실 потер лосс".split()).encode()
+)
+_MEASURE = lazy_regex(b"(?i)" + _MEASURES)
+# A word that lines of training have: lines without it are not used to infer a format.
+CANDIDATE = lazy_regex(
+    b"(?i)(?:" + _MEASURES + rb"|lr\b|rate\b|\btime\b|norm|learn|train|epoch|\bavg|seconds|/ ?s(?:ec)?\b"
+    rb"|\d/\d+ +\d[\d.]*G +\d)"
+)
+_WORD = lazy_regex(rb"[a-z]{3,}")
+_IN_VALUES = {b"nan", b"inf", b"infinity", b"day", b"days"}
+
+
+def candidates(lines: bytes) -> bytes:
+    """The lines that may speak of training, a tenth of a long log."""
+    return b"\n".join(line for line in lines.split(b"\n") if CANDIDATE.search(line))
+
+
+def may_recur_or_measure(lines: bytes) -> bool:
+    """Whether two of these lines may be of one kind, or one names a measure; otherwise no format is in them.
+
+    Lines of one kind end with the same word. Most logs of a known format have a few other lines, such as a banner
+    and a total at the end, and inferring a format from them costs as much as reading ten thousand records.
+    """
+    if _MEASURE.search(lines):
+        return True
+    ends = [_last_word(line) for line in lines.lower().split(b"\n")]
+    return len(set(ends)) < len(ends)
+
+
+def _last_word(line: bytes) -> bytes:
+    return next((word for word in reversed(_WORD.findall(line)) if word not in _IN_VALUES), b"")
 
 
 class UnreadLosses:

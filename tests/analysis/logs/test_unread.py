@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gputel.analysis.logs.log import Log
-from gputel.analysis.logs.unread import UnreadLosses
+from gputel.analysis.logs.unread import UnreadLosses, may_recur_or_measure
 
 Read = Callable[[str], Log]
 
@@ -113,3 +113,25 @@ def test_evaluations_that_begin_late_in_a_long_log_are_doubtful(read: Read) -> N
     log = read("".join(steps + late))
     assert [doubt.what for doubt in log.doubts] == ["unread-losses"] or log.evals.height == 9
     assert read("".join(steps)).doubts == ()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "val loss 2.5",
+        "Verlust der Validierung: 2.5",
+        "epoch 1 took 2 minutes\nepoch 2 took 3 minutes",
+        "lr of group 0: 1e-05\nlr of group 1: nan",
+        "train time: 1 day, 0:01:02\ntrain time: 2:01:02",
+    ],
+)
+def test_lines_that_measure_or_recur_may_have_a_format(lines: str) -> None:
+    assert may_recur_or_measure(lines.encode())
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ["Total number of training tokens: 6,710,886,400", "tokens for training: 5 billion\ntraining time 10.5m"],
+)
+def test_single_facts_beside_records_have_none(lines: str) -> None:
+    assert not may_recur_or_measure(lines.encode())
