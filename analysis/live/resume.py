@@ -24,7 +24,8 @@ from gputel.telemetry.user_folders import user_folder
 from gputel.telemetry.whole_files import write_whole
 
 VERSION = 1
-NAME = "positions.json"
+NAME = f"positions-{VERSION}.json"
+"""Each version has a file of its own: the positions of one that runs beside this one stay."""
 SAVE_S = 1.0
 SHARE = 1 / 50  # share of the time that saving may take
 

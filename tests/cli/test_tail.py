@@ -85,10 +85,10 @@ def test_second_tail_prints_no_row_again() -> None:
 def test_damaged_positions_are_a_line_and_all_rows_are_printed() -> None:
     Path("d16.log").write_text(printed(3.0, math.nan, math.nan))
     tail("d16.log", "--exit-on-alarm", "--plain")
-    (positions,) = Path("state/gputel/tail").glob("*/positions.json")
+    (positions,) = Path("state/gputel/tail").glob("*/positions-*.json")
     positions.write_text("{")
     answer = tail("d16.log", "--exit-on-alarm", "--plain")
-    assert answer.stderr.count("positions.json: not a readable positions file") == 1
+    assert answer.stderr.count(f"{positions.name}: not a readable positions file") == 1
     assert "step 1 " in answer.stdout
 
 

@@ -96,13 +96,35 @@ def test_index_of_one_version_is_not_taken_away_by_another(
 
 
 @pytest.mark.long
-def test_positions_of_another_version_show_all_rows_and_one_remark(versions: tuple[Version, Version]) -> None:
+def test_each_version_goes_on_where_it_stopped_itself(
+    versions: tuple[Version, Version], tmp_path: Path
+) -> None:
     first, second = versions
-    rows, _ = first.tail(5)
+    assert all(len(version.tail(5)[0]) == 5 for version in (first, second))
+    with (tmp_path / "train.log").open("a") as log:
+        log.write("step 5 | loss: 4.5 | dt: 100.00ms\n")
     for version in (second, first):
-        again, remarks = version.tail(5)
-        assert again == rows
-        assert remarks.count("not a readable positions file; all rows are shown") == 1
+        (row,), remarks = version.tail(1)
+        assert "loss 4.5" in row
+        assert remarks == ""
+
+
+@pytest.mark.long
+def test_facts_that_another_version_wrote_into_a_run_are_not_believed(
+    versions: tuple[Version, Version], tmp_path: Path
+) -> None:
+    first, second = versions
+    words = ("--simulate", "H100", "--out", "run", "--html", "--", "echo", "step 1 | loss: 2.5 | dt: 9.00ms")
+    second.answer("record", *words)
+    facts = tmp_path / "run" / "facts.json"
+    lie = json.loads(facts.read_text())
+    assert lie["facts_version"] > 1000
+    lie["facts"]["loss"] = 99.0
+    facts.write_text(json.dumps(lie))
+    running = [version.start("runs", "run", "--json") for version in (first, second, first)]
+    losses = [json.loads(_printed(process))["runs"][0]["loss"] for process in running]
+    assert losses == [2.5, 99.0, 2.5]
+    assert json.loads(facts.read_text()) == lie
 
 
 @pytest.mark.long
