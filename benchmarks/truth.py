@@ -246,7 +246,7 @@ def _plan(case: Case, subject: runs.RunData | None, _result: Result) -> list[Fig
         Figure(
             "plan --check",
             "training hours",
-            each * case.steps / 3600,
+            each * (case.steps - case.first) / 3600,
             happened.get("train_hours"),
             2 * TIME,
             errors.get("train_hours"),
@@ -262,7 +262,7 @@ def _tail(case: Case, subject: runs.RunData | None, result: Result) -> list[Figu
     elapsed = case.end + 1 if recorded else case.spans[-1][2] - FIRST_LINE
     rate = case.tokens / last_dt(case)
     figures = [
-        Figure("tail", "step", case.steps - 1, view and view.step),
+        Figure("tail", "step", case.steps - 1 + case.layout.counted, view and view.step),
         Figure("tail", "loss", case.loss(case.steps - 1), last.get("loss")),
         *([Figure("tail", "tok/s", rate, last.get("tok_per_sec"), RATE)] if case.layout.rated else []),
         Figure("tail", "status", _ended(case), view and _at_rest(view.status)),
@@ -282,7 +282,8 @@ def _tail(case: Case, subject: runs.RunData | None, result: Result) -> list[Figu
     half = case.spans[len(case.spans) // 2][2]
     if case.stamps and case.crash is None and _foreseeable(case, half) and case.layout.total:
         now = follow(write_half(case, result.folder, half)) if subject else None
-        remaining, pause = case.end - half, max(case.eval_s, case.save_s)  # nothing announces the last pause
+        looks = case.eval_s * (3 if case.second_every else 1)
+        remaining, pause = case.end - half, max(looks, case.save_s)  # nothing announces the last pause
         figures.append(Figure("tail", "time left", remaining, now and now.eta_s, LEFT + pause / remaining))
     return figures
 

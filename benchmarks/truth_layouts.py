@@ -36,6 +36,7 @@ class Layout:
     inside: bool = False
     rated: bool = True
     total: bool = True
+    counted: bool = False  # tokens are printed, and no step: the first line has those of one step
     ranks: bool = False
     prefix: str = ""
 
@@ -243,5 +244,6 @@ LAYOUTS = {
         "Saved checkpoint to out/step_{step:06d}.pt",
         digits=4,
         total=False,
+        counted=True,
     ),
 }

@@ -129,7 +129,9 @@ def _of_log(log: Log) -> dict[str, Any]:
     phases = said["phases"]
     longest = max(phases, key=lambda phase: phase["records"], default=None)
     last = longest and next(phase for phase in reversed(phases) if phase["phase"] == longest["phase"])
-    from_zero = longest is not None and summary.counts_from_zero(log.records.filter(phase=longest["phase"]))
+    from_zero = longest is not None and summary.counts_from_zero(
+        log.records.filter(phase=longest["phase"]), log.events
+    )
     lengths = [phase["duration_s"] for phase in phases if phase["duration_s"] is not None]
     return {
         "started": said["started"],

@@ -1,7 +1,8 @@
 """One phase of a run -> the cost of its steps so far on every axis: tokens, time, FLOPs, energy, dollars.
 
 Time, energy and dollars include work that a restart discarded; tokens and FLOPs do not, as it is not in the model.
-Time and energy count from the beginning of the first step, with evaluations, checkpoints and gaps after it.
+Time and energy count from the beginning of the first step, with evaluations, checkpoints and gaps after it; what
+compilation adds to that step belongs to the start, as in `gputel report`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from gputel.analysis.align import join
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import SCHEMA, cut_spans
+from gputel.analysis.logs.saved_steps import begins_where_resumed
 from gputel.analysis.runs.facts import estimated_flops
-from gputel.analysis.runs.printed_times import seconds_by_dt
+from gputel.analysis.runs.printed_times import LONG, seconds_by_dt, usual_dt
 from gputel.analysis.text import JOULES_PER_KWH
 
 if TYPE_CHECKING:
@@ -142,12 +144,13 @@ def elapsed_seconds(log: Log, records: Records, clock: str | None) -> Numbers | 
     column = rows[COLUMNS[clock]]
     if clock == "stamps":
         stamps = floats(column.dt.epoch("ns")) / 1e9
-        return stamps - np.nanmin(stamps) + _of_first(rows, done)
+        return stamps - np.nanmin(stamps) + _of_first(log, rows, done)
     if clock == "clock":
         return _counted_on(floats(column) * 60)
-    finite = pl.when(pl.col("dt_ms").is_finite()).then("dt_ms")
-    known = rows.with_columns(finite.fill_null(finite.median()))
-    seconds = seconds_by_dt(known, log, pl.Series(gaps(done, records.attempt)))
+    known = _without_compilation(log, rows.with_columns(dt_ms=_finite_dt()))
+    covered = gaps(done, records.attempt)
+    covered[:1] = _steps_of_first(log, rows, done)
+    seconds = seconds_by_dt(known, log, pl.Series(covered))
     return None if seconds is None else np.cumsum(floats(seconds))
 
 
@@ -290,11 +293,11 @@ def _cost(subject: RunData, time: Cost, energy: Cost, prices: Prices) -> Cost:
     return total
 
 
-def start_ns(rows: pl.DataFrame, done: Numbers, clock: str | None) -> int | None:
+def start_ns(log: Log, rows: pl.DataFrame, done: Numbers, clock: str | None) -> int | None:
     """Returns the moment from which `elapsed_seconds` counts; None unless it counts by timestamps."""
     if clock != "stamps":
         return None
-    return int(rows["time"].dt.epoch("ns").min() - 1e9 * _of_first(rows, done))  # type: ignore[operator]
+    return int(rows["time"].dt.epoch("ns").min() - 1e9 * _of_first(log, rows, done))  # type: ignore[operator]
 
 
 def _counted_on(clock: Numbers) -> Numbers:
@@ -306,10 +309,29 @@ def _counted_on(clock: Numbers) -> Numbers:
     return total
 
 
-def _of_first(rows: pl.DataFrame, done: Numbers) -> float:
+def _of_first(log: Log, rows: pl.DataFrame, done: Numbers) -> float:
     """Returns the seconds of the first record, which has no timestamp before it."""
-    first = rows["dt_ms"][0] if "dt_ms" in rows.columns else None
-    return 0.0 if first is None else float(first) / 1000 * min(done[0], stride(done))
+    first = _without_compilation(log, rows)["dt_ms"][0] if "dt_ms" in rows.columns else None
+    return 0.0 if first is None else float(first) / 1000 * _steps_of_first(log, rows, done)
+
+
+def _steps_of_first(log: Log, rows: pl.DataFrame, done: Numbers) -> float:
+    """Returns how many steps the first record covers: one, where the run says that it goes on at that step."""
+    return 1.0 if begins_where_resumed(rows, log.events) else float(min(max(done[0], 1), stride(done)))
+
+
+def _without_compilation(log: Log, rows: pl.DataFrame) -> pl.DataFrame:
+    """Gives the first record the usual step time where its own is far longer: the rest was the start."""
+    usual = usual_dt(rows.with_columns(dt_ms=_finite_dt()), log)
+    settled = pl.when(pl.col("dt_ms") > LONG * pl.lit(usual)).then(pl.lit(usual)).otherwise("dt_ms")
+    is_first = pl.int_range(pl.len()) == 0
+    return rows.with_columns(dt_ms=pl.when(is_first).then(settled).otherwise("dt_ms"))
+
+
+def _finite_dt() -> pl.Expr:
+    """Returns the printed step times, the median in place of those that are unknown."""
+    finite = pl.when(pl.col("dt_ms").is_finite()).then("dt_ms")
+    return finite.fill_null(finite.median())
 
 
 def _joules(frame: pl.DataFrame) -> pl.Series:

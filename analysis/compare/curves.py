@@ -156,7 +156,7 @@ def run_phase(
     numbered = _says_no_step(_records(subject, phase))
     once, kept = _once(floats(rows["step"]), floats(rows["attempt"]))
     first = rows[once] if len(once) < len(rows) else rows
-    step, from_zero = floats(first["step"]), counts_from_zero(first)
+    step, from_zero = floats(first["step"]), counts_from_zero(first, subject.log.events)
     records = Records(first, step + from_zero, floats(first["attempt"]), numbered)
     clock, measured = axes.chosen(first, clock), phase_energy(subject, phase)
     costs = axes.costs(subject, records, clock, measured, prices or Prices())
@@ -174,7 +174,7 @@ def run_phase(
         done=records.done[kept],
         costs={axis: np.fmax.accumulate(c[kept]) for axis, c in costs.items() if not isinstance(c, str)},
         lacks={axis: cost for axis, cost in costs.items() if isinstance(cost, str)},
-        start_ns=axes.start_ns(first, records.done, clock),
+        start_ns=axes.start_ns(subject.log, first, records.done, clock),
     )
 
 

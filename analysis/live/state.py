@@ -212,7 +212,8 @@ class RunState:
         """Tokens of a step by the last values, judged anew whenever twice as many records were read."""
         if log.records >= 2 * self._judged or log.records < self._judged:
             self._judged = max(log.records, 1)
-            self._tokens = step_tokens(batch_figures(_Printed(config, pl.DataFrame([log.last]))))
+            figures = batch_figures(_Printed(config, pl.DataFrame([log.last])))
+            self._tokens = step_tokens(figures, self._gpu_count(), log.pace.seconds_a_step)
         return self._tokens
 
     def _status(self, log: LogState) -> tuple[str, str | None]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages
 from gputel.analysis.logs.frames import Numbers, Row, RowBlock, Rows
@@ -22,6 +23,8 @@ from gputel.analysis.logs.line_kinds import LinePlan
 from gputel.analysis.logs.patterns import Pattern
 
 BarKey = tuple[str, float]
+BATCH = "batch_tokens"  # the setting that says how many tokens a step has
+WHOLE_STEP = 0.01  # a token count this near to whole batches, as a share of one, is no rounded count
 
 NEAR = 1.01  # of the last record's step: a summary of the run's end, not of another run
 
@@ -124,6 +127,32 @@ class Counting:
             return False
         done = int(self.from_zero(pattern))
         return cells["epoch"] + done >= cells["epochs"] and cells["index"] + done >= cells["length"]
+
+
+def steps_by_tokens(records: pl.DataFrame, config: Mapping[str, float | str]) -> pl.DataFrame:
+    """Numbers records that print a token count and no step: a batch of a known size was done so many times.
+
+    Leaves them as they are where a count is rounded, or falls.
+    """
+    batch = config.get(BATCH)
+    if "tokens" not in records.columns or not isinstance(batch, float) or not batch > 0:
+        return records
+    if records["step"].null_count() < records.height or records["tokens"].null_count():
+        return records
+    done = records["tokens"] / batch
+    steps = done.round()
+    if (done - steps).abs().max() > WHOLE_STEP or (steps.diff() < 0).any():
+        return records
+    return records.with_columns(step=steps.cast(records.schema["step"]))
+
+
+def steps_of_records(evals: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
+    """Gives evaluations the step of the record before them, in a log that prints tokens and never a step."""
+    known = records.select("line", before="step").drop_nulls().sort("line")
+    if "tokens" not in records.columns or known.is_empty() or evals["step"].null_count() < evals.height:
+        return evals
+    placed = evals.sort("line", maintain_order=True).join_asof(known, on="line")
+    return placed.with_columns(step=pl.coalesce("step", "before")).select(evals.columns)
 
 
 Ints = npt.NDArray[np.int64]

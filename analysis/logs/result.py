@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis import columns
-from gputel.analysis.logs import events, frames, outcome, quotations
+from gputel.analysis.logs import counting, events, frames, outcome, quotations
 from gputel.analysis.logs.clock_jumps import ClockJump, clock_jump
 from gputel.analysis.logs.frames import EVALS, PARTIALS, RECORDS, Frame, Places, Together
 from gputel.analysis.logs.log import DEFAULT_PHASE, Log, ReadyResults
 from gputel.analysis.logs.outcome import LogEvent, Outcome, Status
 from gputel.analysis.logs.patterns import Reject
+from gputel.analysis.logs.saved_steps import begins_where_resumed
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.gpu_tables import Telemetry
@@ -102,7 +103,7 @@ class _LazyResults:
 
     @cached_property
     def evals(self) -> pl.DataFrame:
-        return self._timed(self.make_evals())
+        return self._timed(counting.steps_of_records(self.make_evals(), self._printed))
 
     @cached_property
     def partials(self) -> pl.DataFrame:
@@ -117,7 +118,7 @@ class _LazyResults:
 
     @cached_property
     def _printed(self) -> pl.DataFrame:
-        return self.make_records()
+        return counting.steps_by_tokens(self.make_records(), self.config)
 
     def _timed(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Leaves out timestamps that time nothing, as the clock was set."""
@@ -149,10 +150,10 @@ class _LazyResults:
         if self.assembler.at_last_step:
             return True
         goal = None if self.assembler.broken_off else self._goal()
-        return goal is not None and goal[0] >= goal[1] - (1 if goal[2] == 0 else 0)
+        return goal is not None and goal[0] >= goal[1] - goal[2]
 
-    def _goal(self) -> tuple[float, float, float] | None:
-        """Returns the last phase's last step, its printed total and its first step; None if one is not printed."""
+    def _goal(self) -> tuple[float, float, bool] | None:
+        """Returns the last phase's last step, its total, and whether steps count from 0; None if one is unknown."""
         records = self.records
         if not records.height or ("total_steps" not in records.columns and "total_steps" not in self.config):
             return None
@@ -163,8 +164,10 @@ class _LazyResults:
         total: Any = printed[-1] if len(printed) else self.config.get("total_steps")
         reached = [steps.max() for steps in (last["step"], _where(self.evals, "phase", phase)["step"])]
         steps: list[Any] = [step for step in reached if step is not None]
-        first: Any = of_phase["step"].min()
-        return None if total is None or not steps else (float(max(steps)), float(total), first)
+        if total is None or not steps:
+            return None
+        from_zero = of_phase["step"].min() == 0 or begins_where_resumed(of_phase, self.events)
+        return float(max(steps)), float(total), from_zero
 
 
 def _main_format(parser: Parser) -> str | None:

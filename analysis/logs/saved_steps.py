@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+import polars as pl
+
 _NAMED = re.compile(
     r"(?i)(?<![a-z])(?:global[ _-]?)?(?:steps?|iter|iterations?)[ _=:#-]{0,2}0*(\d{1,12})(?!\d)"
 )
@@ -50,6 +52,21 @@ def named_numbers(text: str) -> set[int]:
         if numbers := {int(number) for pattern in patterns for number in pattern.findall(text)}:
             return numbers
     return set()
+
+
+def resumed_step(text: str) -> int | None:
+    """Returns the step at which a run goes on, as the line that resumes it names it; None if it does not."""
+    numbers = [int(number) for pattern in (_NAMED, _UPDATES, _NUMBERED) for number in pattern.findall(text)]
+    return numbers[-1] if len(set(numbers)) == 1 else None
+
+
+def begins_where_resumed(records: pl.DataFrame, events: pl.DataFrame) -> bool:
+    """Returns whether the first record is of the very step at which the run says that it goes on."""
+    numbered = records.filter(pl.col("step").is_not_null()).head(1)
+    if numbered.is_empty():
+        return False
+    said = events.filter((pl.col("kind") == "resume") & (pl.col("line") < numbered["line"][0]))["text"]
+    return len(said) > 0 and resumed_step(said[-1] or "") == numbered["step"][0]
 
 
 def saved_step(text: str, last: int | None, stride: int) -> int | None:

@@ -13,6 +13,7 @@ import polars as pl
 from gputel.analysis import document, text
 from gputel.analysis.document import as_json
 from gputel.analysis.logs.outcome import KINDS
+from gputel.analysis.logs.saved_steps import begins_where_resumed
 from gputel.telemetry.secrets import mask
 
 if TYPE_CHECKING:
@@ -94,15 +95,20 @@ def _phase(log: Log, phase: str, attempt: int) -> Json:
     }
 
 
-def counts_from_zero(rows: pl.DataFrame) -> bool:
-    """Returns whether steps count from 0; without the start, whether they end one short of the total."""
+def counts_from_zero(rows: pl.DataFrame, events: pl.DataFrame) -> bool:
+    """Returns whether steps count from 0; without the start, whether they end one short of the total.
+
+    A run that goes on from another counts from 0 if its first step is the very one that its checkpoint names.
+    """
     steps = rows["step"].drop_nulls().to_numpy()
     if not len(steps):
         return False
     if steps.min() <= 1:
         return bool(steps.min() == 0)
     total: Any = rows["total_steps"].drop_nulls().max() if "total_steps" in rows.columns else None
-    return total is not None and bool(steps.max() == float(total) - 1)
+    if total is not None and steps.max() == float(total) - 1:
+        return True
+    return begins_where_resumed(rows, events)
 
 
 def _named(evals: pl.DataFrame, name: str, names: int) -> pl.DataFrame:

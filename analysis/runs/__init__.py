@@ -73,7 +73,13 @@ class RunData:
         from gputel.analysis.runs.facts import trained_on
 
         descriptions = self.recording.descriptions if self.recording else ()
-        return step_tokens(self._batch, trained_on(self.facts.gpus, descriptions))
+        return step_tokens(self._batch, trained_on(self.facts.gpus, descriptions), self._step_s)
+
+    def _step_s(self) -> float | None:
+        from gputel.analysis.runs.record_gaps import step_by_stamps
+
+        step = step_by_stamps(self.log, recorded=self.recording is not None)
+        return None if step is None else step.seconds
 
     @cached_property
     def gpu(self) -> pl.DataFrame | None:

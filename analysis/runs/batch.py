@@ -9,12 +9,13 @@ is computed from rounded figures has their error, unless a single round batch li
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.runs.batch_changes import WHOLE, MeanBatch, changing_batch
-from gputel.analysis.runs.record_gaps import DITHERED, half_digit, median_with_error
+from gputel.analysis.runs.record_gaps import DITHERED, half_digit, median_with_error, printed_median
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,6 +64,8 @@ class BatchFigures:
     """Throughput x step time; `rounding` is its relative error where nothing else tells the batch."""
     rounding: float
     counted_error: float = 0.0
+    rate: float | None = None
+    """The median throughput, where no step time is printed."""
     changing: MeanBatch | None = None
     """The mean over all steps, if the batch changes during the run."""
 
@@ -73,11 +76,17 @@ def batch_figures(log: PrintedFigures) -> BatchFigures:
     counted, counted_error = _counted(log)
     rounding = _rounding(log) if printed is None and counted is None else 0.0
     changing = changing_batch(log, printed)
-    return BatchFigures(log.config, printed, counted, _by_rate(log), rounding, counted_error, changing)
+    rate = None if "dt_ms" in log.records.columns else printed_median(log.records, "tok_per_sec", above=0.0)
+    return BatchFigures(log.config, printed, counted, _by_rate(log), rounding, counted_error, rate, changing)
 
 
-def step_tokens(figures: BatchFigures, gpus: int | None = None) -> StepTokens:
-    """Returns the tokens of a step, and what the figures disagree on."""
+def step_tokens(
+    figures: BatchFigures, gpus: int | None = None, step_s: Callable[[], float | None] = lambda: None
+) -> StepTokens:
+    """Returns the tokens of a step, and what the figures disagree on.
+
+    `step_s` returns the seconds of a step by timestamps, which tell a rate per GPU where no step time is printed.
+    """
     if figures.changing is not None:
         return StepTokens(*figures.changing)
     printed, counted, by_rate = figures.printed, figures.counted, figures.by_rate
@@ -99,6 +108,11 @@ def step_tokens(figures: BatchFigures, gpus: int | None = None) -> StepTokens:
             doubts.append(_unit(batch, by_rate, factor, gpus))
         elif not 1 / FAR < ratio < FAR:
             doubts.append(_other("batch", batch, "tok/s x dt is", by_rate))
+    elif figures.rate is not None and gpus is not None and gpus > 1 and (seconds := step_s()):
+        ratio = batch / (figures.rate * seconds)
+        if _agree(ratio, gpus):
+            scale = float(gpus)
+            doubts.append(_unit(batch, batch / ratio, scale, gpus))
     return StepTokens(batch, origin, error or None, scale, tuple(doubts))
 
 

@@ -15,13 +15,11 @@ from gputel.analysis.doubts import Doubt
 from gputel.analysis.runs.cross_checks import Figure, cross_checks, figure
 from gputel.analysis.runs.mfu import MfuFigures, mfu_doubt, mfu_figures
 from gputel.analysis.runs.printed_times import contains_others
-from gputel.analysis.runs.record_gaps import StepTime, printed_median, record_gaps, time_by_gaps
+from gputel.analysis.runs.record_gaps import FEWEST_GAPS, StepTime, printed_median, step_by_stamps
 from gputel.telemetry.clock import SECOND
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
-
-FEWEST_GAPS = 3  # between records, that tell the time of a step
 
 
 def log_doubts(subject: RunData, mfu: MfuFigures | None = None) -> tuple[Doubt, ...]:
@@ -62,7 +60,7 @@ def _clock_jump(subject: RunData) -> Iterator[Doubt]:
 
 def log_figures(subject: RunData) -> dict[str, Figure | None]:
     """Returns the figures of `cross_checks` that a log has."""
-    between = _between_records(subject)
+    between = step_by_stamps(subject.log, recorded=subject.recording is not None)
     return {
         **_times_of_steps(subject, between),
         **_throughput(subject, between),
@@ -81,16 +79,6 @@ def _times_of_steps(subject: RunData, between: StepTime | None) -> dict[str, Fig
     }
 
 
-def _between_records(subject: RunData) -> StepTime | None:
-    """Returns the time of a step by timestamps; None of too few records."""
-    log = subject.log
-    stamps = log.records["time"].drop_nulls().dt.epoch("ns")
-    whole = subject.recording is None and bool((stamps % SECOND == 0).all())
-    saved = log.events.filter(pl.col("kind") == "checkpoint")
-    gaps = record_gaps(log.records, log.evals, saved)
-    return time_by_gaps(gaps, 1.0 if whole else 0.001) if gaps.height >= FEWEST_GAPS else None
-
-
 def _throughput(subject: RunData, between: StepTime | None) -> dict[str, Figure | None]:
     """Returns tok/s as printed and by timestamps; where step times are printed, they are checked instead."""
     records = subject.log.records
@@ -99,7 +87,7 @@ def _throughput(subject: RunData, between: StepTime | None) -> dict[str, Figure 
         return {}
     stamped = float(batch.value) / between.seconds
     return {
-        "tok_per_sec": Figure(rate),
+        "tok_per_sec": Figure(rate * subject.step_tokens.rate_scale),
         "tok_per_sec_by_stamps": Figure(stamped, stamped * between.error_s / between.seconds),
     }
 
@@ -132,9 +120,12 @@ def _passed(timed: pl.DataFrame) -> Figure:
 
 
 def _of_steps_alone(subject: RunData) -> pl.DataFrame:
-    """Keeps the records whose printed time holds no evaluation and no save."""
+    """Keeps the records whose printed time holds no evaluation, no save and no compilation."""
     records = subject.log.records
-    return records.filter(~contains_others(records, subject.log))
+    alone = records.filter(~contains_others(records, subject.log))
+    if alone.height == records.height:
+        return alone
+    return alone.filter(pl.col("line") > pl.col("line").min().over("phase", "attempt"))
 
 
 def _by_step_times(timed: pl.DataFrame, each: float | None) -> Figure | None:

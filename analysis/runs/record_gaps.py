@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
+from gputel.telemetry.clock import SECOND
 
 BLOCK = 20  # steps of a block of records, over which a coarse clock is good enough
 FINE = 0.01  # share of a gap: a clock that is finer than this tells the time of one gap
@@ -25,7 +27,19 @@ DITHERED = 4  # different values, from which on most of the errors of their roun
 DECIMALS = range(-6, 7)  # to which figures are rounded
 MEDIAN = 1.25  # standard error of a median, times that of a mean
 FEW = 64  # values by which most units are ruled out before all are looked at
+FEWEST_GAPS = 3  # between records, that tell the time of a step
 Numbers = npt.NDArray[np.float64]
+
+
+class StampedLog(Protocol):
+    """The tables of a log with times."""
+
+    @property
+    def records(self) -> pl.DataFrame: ...
+    @property
+    def evals(self) -> pl.DataFrame: ...
+    @property
+    def events(self) -> pl.DataFrame: ...
 
 
 @dataclass(frozen=True)
@@ -79,6 +93,14 @@ def time_by_gaps(gaps: pl.DataFrame, resolution_s: float) -> StepTime | None:
         steps = float(gaps["steps"].sum())
         return StepTime(*step_with_error(each, steps), "timestamps" if resolution_s else "the log's clock")
     return _by_coarse_clock(gaps, resolution_s)
+
+
+def step_by_stamps(log: StampedLog, *, recorded: bool) -> StepTime | None:
+    """Returns the time of a step by a log's timestamps, or by those of a recorder; None of too few records."""
+    stamps = log.records["time"].drop_nulls().dt.epoch("ns")
+    whole = not recorded and bool((stamps % SECOND == 0).all())
+    gaps = record_gaps(log.records, log.evals, log.events.filter(pl.col("kind") == "checkpoint"))
+    return time_by_gaps(gaps, 1.0 if whole else 0.001) if gaps.height >= FEWEST_GAPS else None
 
 
 def _by_coarse_clock(gaps: pl.DataFrame, resolution_s: float) -> StepTime | None:

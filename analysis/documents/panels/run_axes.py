@@ -85,7 +85,12 @@ def step_axes(subject: RunData, records: pl.DataFrame) -> StepAxes:
     if numbered.is_empty():
         return StepAxes()
     tokens_per_step = amount(subject.facts.tokens_per_step)
-    return StepAxes(counts_from_zero(numbered), tokens_per_step, flops_per_token(subject), epochs(numbered))
+    return StepAxes(
+        counts_from_zero(numbered, subject.log.events),
+        tokens_per_step,
+        flops_per_token(subject),
+        epochs(numbered),
+    )
 
 
 def conversions(report: Report, time: PlotAxis, link: str, price: float | None) -> Iterator[Conversion]:

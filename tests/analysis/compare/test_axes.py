@@ -41,3 +41,20 @@ def test_step_times_are_multiplied_by_the_steps_they_cover(read: Callable[[str],
     records = axes.Records(log.records, np.array([10.0, 20, 30]), np.ones(3), numbered=False)
     seconds = axes.elapsed_seconds(log, records, "dt")
     assert seconds == pytest.approx([1, 2, 3])
+
+
+@pytest.mark.parametrize("clock", ["dt", "stamps"])
+def test_compilation_within_the_first_step_is_no_time_of_training(
+    read: Callable[[str], Log], clock: str
+) -> None:
+    """As in the energy and in `gputel report`, where it belongs to the start."""
+    times = [41, *range(42, 60)]
+    log = read(
+        "".join(
+            f"2026-10-03 07:00:{at}.000 step {n} | loss: 2.0 | dt: {40_000 if n == 0 else 1000}ms\n"
+            for n, at in enumerate(times)
+        )
+    )
+    records = axes.Records(log.records, np.arange(1.0, 20), np.ones(19), numbered=False)
+    seconds = axes.elapsed_seconds(log, records, clock)
+    assert seconds == pytest.approx(np.arange(1, 20))

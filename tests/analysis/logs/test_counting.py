@@ -88,3 +88,24 @@ def test_tasks_of_a_benchmark_take_the_step_that_its_summary_names(read: Callabl
 def test_hellaswag_is_read_in_other_spellings(read: Callable[[str], Log], line: str) -> None:
     log = read(f"step     7 | loss: 5.0 | lr 1e-4 | norm: 1.0\n{line}\n")
     assert log.evals.select("step", "name", "value").rows() == [(7, "hellaswag", 0.275)]
+
+
+TOKENS = "tokens: {:,} | loss: {:.4f} | tok/s: 87,381\n"
+
+
+def counted(first: float, banner: str = "batch size in tokens: 65,536\n") -> str:
+    lines = [TOKENS.format(round(first * 65_536 * 10 * n), 4 - n / 10) for n in range(1, 9)]
+    return banner + "".join(lines) + "validation loss: 3.25\n"
+
+
+def test_token_count_that_is_whole_batches_says_the_step(read: Callable[[str], Log]) -> None:
+    log = read(counted(1))
+    assert log.records["step"].to_list() == list(range(10, 90, 10))
+    assert log.evals["step"].to_list() == [80]
+
+
+@pytest.mark.parametrize(
+    "text", [counted(1, ""), counted(1.0371)], ids=["no batch known", "no whole batches"]
+)
+def test_token_count_that_is_no_whole_batches_says_no_step(read: Callable[[str], Log], text: str) -> None:
+    assert read(text).records["step"].null_count() == 8

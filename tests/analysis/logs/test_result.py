@@ -52,3 +52,12 @@ def test_binary_file_is_an_empty_log_with_its_kind() -> None:
         "unknown",
         (),
     )
+
+
+@pytest.mark.parametrize(("goes_on_at", "status"), [("step 30", "completed"), ("step 20", "unknown")])
+def test_run_that_goes_on_counts_from_0_if_it_begins_at_the_step_it_names(
+    read: Callable[[str], Log], goes_on_at: str, status: str
+) -> None:
+    banner = f"Resuming training from {goes_on_at}\nStarting training from step 30 to 60\n"
+    lines = [f"iter={step} loss={5 - step / 60:.4f} lr=6.0e-04\n" for step in range(30, 60)]
+    assert read(banner + "".join(lines)).status == status

@@ -8,7 +8,9 @@ import polars as pl
 import pytest
 
 from gputel.analysis.logs.log import Log
+from gputel.analysis.runs import RunData
 from gputel.analysis.runs.batch import batch_figures, step_tokens, unit_factor
+from gputel.analysis.runs.log_doubts import log_doubts
 from gputel.analysis.runs.record_gaps import half_digit, rounding_error
 
 Read = Callable[[str], Log]
@@ -105,3 +107,26 @@ def test_rounded_token_count_is_no_exact_batch(read: Read, batch: int, exact: bo
     assert tokens.tokens is not None
     assert tokens.tokens == batch if exact else abs(tokens.tokens - batch) <= (tokens.error or 0.0) + 0.5
     assert (tokens.error is None) == exact
+
+
+def per_gpu(rate: float, seconds: int = 2) -> str:
+    banner = "global batch size: 524288 tokens\nWorld size: 8\n"
+    lines = (
+        f"2026-10-03 07:{seconds * n // 60:02d}:{seconds * n % 60:02d}.000 "
+        f"step: {n:2}  loss:  {4 - n / 20:.4f}  memory: 60.10GiB(75.46%)  tps: {rate:,.0f}  mfu: 33.39%\n"
+        for n in range(1, 20)
+    )
+    return banner + "".join(lines)
+
+
+def test_throughput_per_gpu_without_step_times_is_found_by_timestamps(read: Read) -> None:
+    """torchtitan prints `tps` of one GPU, and no step time."""
+    subject = RunData(read(per_gpu(32_768)))
+    assert subject.step_tokens.rate_scale == 8
+    (doubt,) = log_doubts(subject)
+    assert doubt.likely == "it is printed per GPU"
+
+
+def test_throughput_of_all_gpus_without_step_times_raises_no_doubt(read: Read) -> None:
+    subject = RunData(read(per_gpu(262_144)))
+    assert (subject.step_tokens.rate_scale, log_doubts(subject)) == (1, ())

@@ -66,3 +66,17 @@ def test_total_is_that_of_the_attempt_that_announces_it(tmp_path: Path, last: in
     path.write_text("".join(first + again))
     found = log_doubts(read_run(path))
     assert sum("announces" in doubt.evidence for doubt in found) == doubts
+
+
+def test_step_time_of_the_first_record_alone_is_not_that_of_all_steps(tmp_path: Path) -> None:
+    """Every other record holds an evaluation, and the first one may have been compiled."""
+    begin, lines = datetime(2026, 3, 29, 1, 50), list[str]()
+    for step in range(0, 200, 10):
+        at = begin + timedelta(seconds=17 * step / 10)
+        if step:
+            lines.append(f"{at} step {step}: train loss {4 - step / 99:.4f}, val loss {5 - step / 99:.4f}")
+        dt_ms = 11_000 if step else 47_728.19
+        lines.append(f"{at} iter {step}: loss {4 - step / 99:.4f}, time {dt_ms:.2f}ms, mfu 41.00%")
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    assert log_doubts(read_run(path)) == ()
