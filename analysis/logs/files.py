@@ -26,6 +26,8 @@ from gputel.telemetry import zstandard
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from gputel.analysis.logs.formats import Format
     from gputel.analysis.logs.log import Log
 
@@ -44,11 +46,11 @@ def _say_nothing(_line: str) -> None:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of one file is read, unpacked, and who hears of a file that takes long."""
+    """How much of one file is read, unpacked, and who hears of a file that takes long, first after `long_s`."""
 
     max_bytes: int = 64_000_000_000
     say: Callable[[str], None] = _say_nothing
-    now: Callable[[], float] = time.monotonic
+    long_s: float = LONG_S
 
 
 DEFAULT = Limits()
@@ -202,44 +204,59 @@ def stream(
     from gputel.analysis.logs import result
     from gputel.analysis.logs.parser import make_parser
 
-    fault = None
-    head, rest = plain(raw)
-    other = binary.kind(head)
-    if other:
-        return result.binary_log(other, name, source)
-    telemetry = _telemetry(head, rest)
-    if telemetry is not None:
-        return result.telemetry_log(telemetry, name, source)
-    parser = make_parser(formats)
-    with _without_collection():
-        try:
-            for piece in _limited(with_head(head, rest), source, limits):
-                parser.feed(piece)
-        except (EOFError, OSError) as error:  # a bad gzip file is an OSError
-            fault = f"could be read only in part: {error}"
-        parser.finish()
-    return result.conclude(parser, name, source, latest, live=live, fault=fault)
+    with _Reading(source, limits) as reading:
+        head, rest = plain(raw)
+        other = binary.kind(head)
+        if other:
+            return result.binary_log(other, name, source)
+        telemetry = _telemetry(head, rest)
+        if telemetry is not None:
+            return result.telemetry_log(telemetry, name, source)
+        parser, fault = make_parser(formats), None
+        with _without_collection():
+            try:
+                for piece in reading.limited(with_head(head, rest)):
+                    parser.feed(piece)
+            except (EOFError, OSError) as error:  # a bad gzip file is an OSError
+                fault = f"could be read only in part: {error}"
+            parser.finish()
+        return result.conclude(parser, name, source, latest, live=live, fault=fault)
 
 
 class LimitError(OSError):
     """A file has more bytes than are to be read; what was read is kept."""
 
 
-def _limited(pieces: Iterator[bytes], source: str, limits: Limits) -> Iterator[bytes]:
-    """The pieces up to the limit; says how far reading has come while it takes long."""
-    begun, count, due = limits.now(), 0, float(LONG_S)
-    for piece in pieces:
-        if count + len(piece) > limits.max_bytes:
-            yield piece[: limits.max_bytes - count]
-            raise LimitError(
-                f"it has more than {limits.max_bytes:,} bytes; --max-bytes sets how many are read"
-            )
-        yield piece
-        count += len(piece)
-        elapsed = limits.now() - begun
-        if elapsed >= due:
-            limits.say(f"{source}: {count / 1e6:,.0f} MB read in {elapsed:,.0f} s")
-            due = 2 * elapsed
+class _Reading:
+    """Says how far reading has come while it takes long: in a thread, as one piece of a log may take minutes."""
+
+    def __init__(self, source: str, limits: Limits) -> None:
+        self._source, self._limits = source, limits
+        self._count = 0  # bytes
+        self._over = threading.Event()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._say, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def limited(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """The pieces, up to the limit."""
+        most = self._limits.max_bytes
+        for piece in pieces:
+            self._count += len(piece)
+            if self._count > most:
+                yield piece[: most - self._count]
+                raise LimitError(f"it has more than {most:,} bytes; --max-bytes sets how many are read")
+            yield piece
+
+    def _say(self) -> None:
+        begun, wait = time.monotonic(), self._limits.long_s
+        while not self._over.wait(wait):
+            wait = time.monotonic() - begun  # half as often each time
+            self._limits.say(f"{self._source}: {self._count / 1e6:,.0f} MB read in {wait:,.0f} s")
 
 
 def name_of(path: Path) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import itertools
+import io
 import os
 import queue
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -120,13 +121,27 @@ def test_file_with_more_bytes_than_the_limit_gives_what_was_read(tmp_path: Path)
     )
 
 
-def test_reading_that_takes_long_is_said_less_and_less_often(tmp_path: Path) -> None:
-    path, said = tmp_path / "long.log", list[str]()
-    path.write_bytes(b"-" * 99 + b"\n" + bytes(4 * files.PIECE))
-    moments = itertools.count(0, 12)  # seconds; each look at the clock takes 12
-    read_file(path, None, files.Limits(say=said.append, now=lambda: float(next(moments))))
-    assert [line.rpartition(" read in ")[2] for line in said] == ["12 s", "24 s", "48 s"]
-    assert said[0].startswith(f"{path}: 4 MB")
+def test_reading_that_takes_long_is_said_while_the_reader_is_stuck() -> None:
+    said: queue.Queue[str] = queue.Queue()
+
+    class Stuck(io.BytesIO):
+        """Hands out what it has, and no end before two lines about it were said."""
+
+        def read1(self, size: int | None = -1) -> bytes:
+            piece = super().read1(-1 if size is None else size)
+            if not piece and not heard:
+                heard.extend(said.get(timeout=PATIENCE_S) for _ in range(2))
+            return piece
+
+    heard: list[str] = []
+    log = files.stream(
+        Stuck(STEP.format(1, 3.25).encode() * 20_000),
+        "a",
+        "a.log",
+        limits=files.Limits(say=said.put, long_s=0.001),
+    )
+    assert log.records.height
+    assert [re.sub(r"\d+", "0", line) for line in heard] == ["a.log: 0 MB read in 0 s"] * 2
 
 
 def test_pipe_without_a_writer_says_that_it_waits(tmp_path: Path) -> None:
