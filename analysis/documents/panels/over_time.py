@@ -50,12 +50,15 @@ def telemetry_sections(
     stage = _staged(report, keep_idle=keep_idle)
     if stage is None:
         return None
-    spectra = [panel for panel in _spectra(stage) if panel]
-    short = "" if spectra else "There is no power spectrum: the recording is shorter than a minute."
+    spectra = list(_spectra(stage))
+    pictures = [panel for panel in spectra if isinstance(panel, Heat)]
+    missing = [why for why in spectra if isinstance(why, str)]
+    if not pictures and not missing:
+        missing = ["There is no power spectrum: the recording is shorter than a minute."]
     sections = [
         Section("Training", list(_curves(stage)), wide=True),
-        Section("GPUs", list(_gpus(stage)), _left_out(stage) + short, wide=True),
-        Section("Power spectrum", spectra, wide=True),
+        Section("GPUs", list(_gpus(stage)), _left_out(stage) + "\n".join(missing), wide=True),
+        Section("Power spectrum", pictures, wide=True),
         Section("Machine", list(_machine(stage)), wide=True),
     ]
     return sections, list(conversions(report, stage.time, "recording", price))
@@ -141,7 +144,7 @@ def _curves(stage: Stage) -> Iterator[Panel]:
     yield from gpus.energy_panels(report.steps, stage.time, name, stage.markers)
 
 
-def _spectra(stage: Stage) -> Iterator[Heat | None]:
+def _spectra(stage: Stage) -> Iterator[Heat | str | None]:
     """Spectra of ticks in windows of a minute, and of one a second in windows of ten."""
     subject, start_ns = stage.report.subject, stage.time.start_ns or 0
     hz = samples.polled_hz(subject)

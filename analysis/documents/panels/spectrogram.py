@@ -60,8 +60,8 @@ def panel(
     name: str, title: str, stretches: Iterable[tuple[Numbers, Numbers]], windows: SpectrumWindows, x: PlotAxis,
     refresh_hz: float | None, link: str = "recording", *, highest: float | None = None,
     aliases: Aliases | None = None,
-) -> Heat | None:  # fmt: skip
-    """`stretches` are times in seconds and watts; None where not one window is full.
+) -> Heat | str | None:  # fmt: skip
+    """`stretches` are times in seconds and watts; None where not one window is full, why where nothing is left.
 
     `highest` is the highest frequency drawn, else half the rate; `aliases` are left out.
     """
@@ -76,8 +76,9 @@ def panel(
     edges = np.linspace(0, highest, values.shape[0] + 1)
     if aliases and aliases.bands:
         values[_rows_of(aliases, edges, np.nanmean(values, axis=1), SKIRT / windows.seconds)] = np.nan
-    if not np.isfinite(values).any():
-        return None
+    left = float(np.isfinite(values).any(axis=1).mean())
+    if not left:
+        return f"{title}: nothing is left. {_left_out(aliases, left)}"
     values = np.maximum(values, np.nanmax(values) - RANGE_DB)
     center = windows.start + windows.seconds / 2 + windows.hop * np.arange(len(columns) + 1)
     return Heat(
@@ -90,7 +91,7 @@ def panel(
         edges,
         values,
         levels=(_limit(refresh_hz),) if refresh_hz and limit and limit < highest else (),
-        note=_left_out(aliases),
+        note=_left_out(aliases, left),
         link=link,
     )
 
@@ -115,7 +116,8 @@ def _rows_of(aliases: Aliases, edges: Numbers, level: Numbers, skirt: float) -> 
     return inside
 
 
-def _left_out(aliases: Aliases | None) -> str:
+def _left_out(aliases: Aliases | None, left: float) -> str:
+    """Says why frequencies are left out, of which this share is `left`, and how to have them."""
     if aliases is None:
         return ""
     if aliases.rhythm_hz is None:
@@ -124,9 +126,15 @@ def _left_out(aliases: Aliases | None) -> str:
             "readings, and appear at a lower frequency than theirs."
         )
     return (
-        f"Frequencies are left out at which the steps ({aliases.rhythm_hz:.2f} Hz) would appear: "
-        "they are too fast for these readings."
+        f"{_percent(1 - left)} of the frequencies are left out: the steps ({aliases.rhythm_hz:.2f} Hz) and their "
+        "harmonics would appear there, as they are too fast for these readings, and no other rhythm can be told "
+        "from them. Faster readings leave out less."
     )
+
+
+def _percent(share: float) -> str:
+    """Rounds a share up, but never to all: 99.6 % of it is 99 %."""
+    return f"{min(math.ceil(100 * share), 99 if share < 1 else 100)} %"
 
 
 @dataclass(frozen=True)

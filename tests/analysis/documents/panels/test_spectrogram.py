@@ -1,5 +1,6 @@
 """Which frequencies are in the power of a run, window by window."""
 
+import math
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def wave(hz: float) -> tuple[Numbers, Numbers]:
 @pytest.mark.parametrize("hz", [0.5, 2.0, 7.3])
 def test_rhythm_stands_in_the_row_of_its_frequency(hz: float) -> None:
     heat = drawn(*wave(hz))
-    assert heat is not None
+    assert isinstance(heat, Heat)
     strongest = heat.values.argmax(axis=0)
     assert (heat.y_edges[strongest] <= hz + 1e-9).all()
     assert (hz < heat.y_edges[strongest + 1] + 0.02).all()
@@ -42,7 +43,7 @@ def test_rhythm_stands_in_the_row_of_its_frequency(hz: float) -> None:
 
 def test_line_of_aliasing_stands_at_half_the_rate_of_the_sensor() -> None:
     heat = drawn(*wave(2.0), refresh_hz=9.9)
-    assert heat is not None
+    assert isinstance(heat, Heat)
     assert [(round(level.value, 2), level.text) for level in heat.levels] == [
         (4.95, "above 4.95 Hz aliased: the sensor refreshes at 9.9 Hz")
     ]
@@ -51,7 +52,7 @@ def test_line_of_aliasing_stands_at_half_the_rate_of_the_sensor() -> None:
 
 def test_sensor_whose_rate_is_not_known_has_no_line() -> None:
     heat = drawn(*wave(2.0), refresh_hz=None)
-    assert heat is not None
+    assert isinstance(heat, Heat)
     assert heat.levels == ()
 
 
@@ -59,7 +60,7 @@ def test_window_with_a_hole_is_empty_and_no_other_is() -> None:
     times, watts = wave(2.0)
     kept = (times < 20) | (times > 80)
     heat = drawn(times[kept], watts[kept])
-    assert heat is not None
+    assert isinstance(heat, Heat)
     starts = heat.x_edges[:-1] + (heat.x_edges[1] - heat.x_edges[0]) / 2 - 30
     missing = np.clip(np.minimum(starts + 60, 80) - np.maximum(starts, 20), 0, None) / 60
     empty = np.asarray(np.isnan(heat.values).all(axis=0))
@@ -71,7 +72,7 @@ def test_stretch_that_was_not_measured_has_no_sample() -> None:
     times, watts = wave(2.0)
     watts[::50] = np.nan
     heat = drawn(times, watts)
-    assert heat is not None
+    assert isinstance(heat, Heat)
     assert np.isfinite(heat.values).all()
 
 
@@ -112,7 +113,7 @@ def test_steps_of_0_82_hz_have_no_aliases_in_the_picture_of_ten_minutes() -> Non
     watts += np.where((times % 50) < 5, -200.0, 0.0)  # an evaluation every 50 s: 0.02 Hz and its harmonics
     list(thinned.through([(times[:7000], watts[:7000]), (times[7000:], watts[7000:])]))
     heat = spectrogram.panel("s", "S", thinned.series(), windows, TIME, 10.0, highest=spectrogram.PASS_HZ)
-    assert heat is not None
+    assert isinstance(heat, Heat)
     found = peaks(heat)
     assert found
     assert all(min(hz % 0.02, -hz % 0.02) < 0.006 for hz in found)
@@ -124,10 +125,11 @@ def test_readings_of_one_a_second_leave_out_where_the_steps_would_appear() -> No
     aliases = spectrogram.step_aliases(StepRhythm(1 / 0.82), 1.0, 600.0)
     with_aliases = spectrogram.panel("s", "S", [(times, watts)], windows, TIME, None)
     heat = spectrogram.panel("s", "S", [(times, watts)], windows, TIME, None, aliases=aliases)
-    assert with_aliases is not None
+    assert isinstance(with_aliases, Heat)
     assert any(abs(hz - 0.18) < 0.01 for hz in peaks(with_aliases))
-    assert heat is not None
-    assert "0.82 Hz" in heat.note
+    assert isinstance(heat, Heat)
+    share = np.isnan(heat.values).all(axis=1).mean()
+    assert f"{math.ceil(100 * share)} % of the frequencies are left out: the steps (0.82 Hz)" in heat.note
     assert np.isnan(heat.values[(heat.y_edges[:-1] > 0.176) & (heat.y_edges[1:] < 0.184)]).all()
 
 
@@ -146,10 +148,19 @@ def test_no_harmonic_of_even_steps_is_left_at_one_reading_a_second(scatter: floa
     windows = SpectrumWindows(600.0, 1.0, 0.0, 3300.0, 2.0)
     aliases = spectrogram.step_aliases(rhythm, 1.0, 600.0)
     heat = spectrogram.panel("s", "S", [(times, watts)], windows, TIME, None, aliases=aliases)
-    assert heat is not None
+    assert isinstance(heat, Heat)
     found = [hz for hz in peaks(heat) if hz > 0.01]  # below it is the pause every 250 steps
     assert found
     assert all(abs(hz - 1 / 18) < 0.006 for hz in found)
+
+
+def test_picture_with_nothing_left_says_why_it_is_absent() -> None:
+    times, watts = rhythm(0.82, 1.0)
+    windows = SpectrumWindows(600.0, 1.0, 0.0, 1800.0, 2.0)
+    everywhere = spectrogram.Aliases(0.82, ((0.0, 0.5),))
+    why = spectrogram.panel("s", "S", [(times, watts)], windows, TIME, None, aliases=everywhere)
+    assert isinstance(why, str)
+    assert why.startswith("S: nothing is left. 100 % of the frequencies are left out: the steps (0.82 Hz)")
 
 
 def test_readings_that_are_fast_enough_leave_out_nothing() -> None:
@@ -183,7 +194,8 @@ def spectra(folder: Path, step_s: float | None) -> dict[str, Heat]:
 def test_low_pass_does_not_hide_what_two_readings_a_second_folded_down(tmp_path: Path) -> None:
     """The second harmonic of 0.82 Hz, 1.64 Hz, is read as 0.36 Hz."""
     heat = spectra(tmp_path, 1 / 0.82)["spectrogram-10min"]
-    assert "0.82 Hz" in heat.note
+    share = np.isnan(heat.values).all(axis=1).mean()
+    assert f"{math.ceil(100 * share)} % of the frequencies are left out: the steps (0.82 Hz)" in heat.note
     assert np.isnan(heat.values[(heat.y_edges[:-1] > 0.35) & (heat.y_edges[1:] < 0.37)]).all()
     assert np.isfinite(heat.values[heat.y_edges[1:] < 0.05]).all()
 
