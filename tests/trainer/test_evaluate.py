@@ -3,10 +3,12 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
-from gputel.trainer.evaluate import MultipleChoice, right, sampled
+from gputel.trainer.data import Shard
+from gputel.trainer.evaluate import MultipleChoice, Validation, right, sampled
 from gputel.trainer.model import Model
 from gputel.trainer.ranks import World
 from gputel.trainer.tokenizer import remade
@@ -53,3 +55,19 @@ def test_multiple_choice_takes_the_likeliest_ending_per_token_and_not_the_longes
     assert right(asked[:1], 3, at_once, losses, here).item() == 1.0, "of what is too long the end counts"
     shares = [right(asked, 32, at_once, losses, World(rank, rank, 2, CPU)).item() for rank in (0, 1)]
     assert sum(shares) == 2.0
+
+
+def test_evaluation_leaves_its_sums_on_the_device_of_the_rank() -> None:
+    """NCCL adds up what is on a GPU, and nothing else. A device without memory stands in for one."""
+    device = torch.device("meta")
+
+    def losses(tokens: torch.Tensor) -> torch.Tensor:
+        assert tokens.device == device
+        return torch.zeros(tokens.shape[0], tokens.shape[1] - 1, device=device)
+
+    here = World(1, 1, 2, device)
+    shard = Shard("s", lambda: np.arange(200))
+    rows = [(shard, row * 8) for row in range(5)]
+    sums = Validation(rows, 8, 2, torch.ones(256, device=device)).sums(losses, here)
+    asked = [MultipleChoice([9, 9], [[1], [2, 3]], 1)] * 3
+    assert sums.device == right(asked, 32, 8, losses, here).device == device

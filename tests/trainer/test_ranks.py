@@ -1,6 +1,7 @@
 """Several ranks are one training: the same data, the same gradients, the same steps."""
 
 import gc
+import json
 import sys
 from pathlib import Path
 from unittest.mock import patch
@@ -10,8 +11,10 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from gputel.trainer.data import Feed
+from gputel.trainer.evaluate import Losses, Validation
+from gputel.trainer.ranks import World
 
-from .conftest import Start, Train, same
+from .conftest import Left, Start, Train, same
 from .small_model import SHAPE
 
 BATCH = ("--steps", "6", "--total-batch-size", "256")
@@ -94,3 +97,40 @@ def test_two_ranks_with_large_buckets_for_a_slow_network_train_as_before(
     usual = train(tmp_path / "usual", *BATCH, "--device-batch-size", "4", ranks=2)
     wan = train(tmp_path / "wan", *BATCH, "--device-batch-size", "4", "--network", "wan", ranks=2)
     same(usual, wan)
+
+
+@pytest.mark.parametrize("shard", ["none", "fsdp"])
+def test_two_ranks_evaluate_as_one_does(tmp_path: Path, train: Train, shard: str) -> None:
+    """Sums over ranks; of seven batches of rows and of questions one rank has one more than the other."""
+    questions = tmp_path / "questions.jsonl"
+    row = {"ctx": "def main", "endings": ["(self):", "qzx jvv", "0"], "label": 0}
+    questions.write_text("".join(json.dumps({**row, "label": i % 3}) + "\n" for i in range(37)))
+    evaluation = ("--eval-every", "6", "--eval-tokens", "896", "--hellaswag", str(questions))
+    options = (*BATCH, *evaluation, "--sample-prompt", "def ", "--sample-tokens", "4")
+    one = train(tmp_path / "one", *options, "--device-batch-size", "4").metrics("eval_end")[-1]
+    ranks = train(tmp_path / "two", *options, "--device-batch-size", "4", "--shard", shard, ranks=2)
+    two = ranks.metrics("eval_end")[-1]
+    assert (one["fault"], two["fault"]) == (None, None)
+    assert two["val_loss"] == pytest.approx(one["val_loss"], abs=1e-5)
+    assert two["val_bpb"] == pytest.approx(one["val_bpb"], abs=1e-5)
+    assert two["hellaswag_acc"] == one["hellaswag_acc"] > 0
+
+
+def fail_to_evaluate_on_rank_1() -> None:
+    whole = Validation.sums
+
+    def failing(validation: Validation, losses: Losses, where: World) -> Tensor:
+        if where.rank == 1:
+            raise ValueError("rank 1 has no validation")
+        return whole(validation, losses, where)
+
+    patch.object(Validation, "sums", failing).start()
+
+
+def test_evaluation_that_fails_on_one_rank_is_reported_and_all_train_on(tmp_path: Path, start: Start) -> None:
+    """Ranks hear of it before they would wait for its sum."""
+    options = (*BATCH, "--device-batch-size", "4", "--eval-every", "3")
+    codes, output = start(tmp_path / "run", *options, ranks=2, sabotage=fail_to_evaluate_on_rank_1).end()
+    assert codes == [0, 0], output
+    assert "evaluation at step 3 failed: ValueError: rank 1 has no validation; the training goes on" in output
+    assert len(Left(tmp_path / "run").metrics("step")) == 6
