@@ -46,6 +46,7 @@ def main() -> None:
     words.add_argument("--ranks", type=int, nargs="*", default=[1, 2])
     words.add_argument("--learn-steps", type=int, default=0, help="train so many steps and report the loss")
     words.add_argument("--beside-gpt", type=int, default=0, help="steps beside a plain GPT, in one process")
+    words.add_argument("--rows", type=int, default=8, help="sequences of a step beside a plain GPT")
     words.add_argument("--out", help=argparse.SUPPRESS)
     words.add_argument("--save-as", type=Path, help="write the results here as JSON")
     words.add_argument("--bare", choices=["eager", "compiled"], help=argparse.SUPPRESS)
@@ -66,8 +67,8 @@ def main() -> None:
     if given.beside_gpt:
         torch.set_num_threads(given.threads)
         results["beside_a_plain_gpt"] = [
-            beside_gpt(4, 256, 256, given.beside_gpt),
-            beside_gpt(2, 128, 128, given.beside_gpt),
+            beside_gpt(4, 256, 256, given.rows, given.beside_gpt),
+            beside_gpt(2, 128, 128, given.rows, given.beside_gpt),
         ]
     if given.learn_steps:
         results["learned"] = learned(given.learn_steps)
@@ -173,7 +174,7 @@ def trainer_command(steps: int, *options: str) -> list[str]:
     return [*TRAINER, *SHAPE, *QUIET, "--steps", str(steps + WARM_STEPS), *options]
 
 
-def beside_gpt(depth: int, dim: int, seq: int, steps: int) -> dict[str, Any]:
+def beside_gpt(depth: int, dim: int, seq: int, rows: int, steps: int) -> dict[str, Any]:
     """Whole steps of ours and of a plain GPT of its shape (learned positions, GELU, no QK norm) by turns in one
     process, in its CPU time: the median of the ratios of neighbors, above 1 where ours is the faster."""
     from plain.nanogpt_recipe import NanoGPT, NanoGPTTraining
@@ -185,7 +186,7 @@ def beside_gpt(depth: int, dim: int, seq: int, steps: int) -> dict[str, Any]:
     from gputel.trainer.ranks import World
 
     here, corpus = World(0, 0, 1, torch.device("cpu")), open_corpus(None, "bytes")
-    batch = torch.randint(256, (8, seq + 1))
+    batch = torch.randint(256, (rows, seq + 1))
     turns: dict[str, Callable[[int], None]] = {}
     for kind in ("muon", "adamw"):
         asked = Options(depth=depth, dim=dim, seq=seq, steps=steps, optimizer=kind)
@@ -209,6 +210,7 @@ def beside_gpt(depth: int, dim: int, seq: int, steps: int) -> dict[str, Any]:
         "depth": depth,
         "dim": dim,
         "seq": seq,
+        "tokens": rows * seq,
         **{name: round(ratio, 3) for name, ratio in ratios.items()},
     }
 
