@@ -1,7 +1,7 @@
 """What the code was: the uncommitted changes and the files that the command names -> `source/` in the run folder.
 
 A process of its own saves them once the command runs, since a large diff takes seconds to mask. Everything is
-bounded, and masked line by line; files that are called like secrets are never read.
+bounded, and masked line by line; files with names of secrets are never read.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def describe(segment: Path) -> dict[str, Any]:
 
 
 def is_secret_file(name: str) -> bool:
-    """Whether a file is called like secrets: `.env`, `prod.env`, `credentials.json`; `secrets.py` is code."""
+    """Whether a file has a name of secrets: `.env`, `prod.env`, `credentials.json`; `secrets.py` is code."""
     path = Path(name)
     if path.name.startswith(".env") or path.suffix in (".env", ".pem", ".key"):
         return True
@@ -138,7 +138,7 @@ def _save_diff(folder: Path, repository: git.Repository, left_out: list[LeftOut]
 
 
 def _without_secrets(diff: str, left_out: list[LeftOut]) -> Iterator[str]:
-    """The lines of a diff, without the changes of files that are called like secrets."""
+    """The lines of a diff, without the changes of files with names of secrets."""
     leaves_out = False
     for line in diff.splitlines(keepends=True):
         if line.startswith("diff --git "):
