@@ -45,8 +45,15 @@ NODE_VARIABLES = (  # rank, number of nodes, what sets them; the first that is s
 )
 
 
+LAUNCHERS = frozenset("torchrun accelerate deepspeed fabric lightning colossalai composer msrun".split())
+LAUNCHER_MODULES = (
+    "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.", "deepspeed.launcher.",
+    "lightning.fabric.cli", "composer.cli",
+)  # fmt: skip
 LAUNCHER_OPTIONS = (("node_rank", "machine_rank"), ("nnodes", "num_machines", "num_nodes"))
 """A node's rank, and how many there are, of torchrun, accelerate and others; some write them with dashes."""
+BEFORE_SCRIPT = ("m", "module", "no_python", "standalone")
+"""Options of launchers without a value, after which the script's name may follow."""
 ADDRESS_OPTIONS = ("master_addr", "master_port", "rdzv_endpoint", "main_process_ip", "main_process_port")
 
 
@@ -59,7 +66,7 @@ def node(env: Mapping[str, str], argv: Sequence[str] = ()) -> Node:
         rank, count = env.get(rank_name, ""), _number(env.get(count_name, ""))
         if rank.isdecimal():
             return Node(None, count, source) if count == 1 else Node(str(int(rank)), count, source)
-    return _of_launcher(dict(_options(argv)))
+    return _of_launcher(dict(_options(_launcher_words(argv))))
 
 
 def _of_launcher(options: Mapping[str, str]) -> Node:
@@ -70,6 +77,33 @@ def _of_launcher(options: Mapping[str, str]) -> Node:
     if count is None:
         return Node(None, None, None)
     return Node(str(int(rank)) if count > 1 and rank.isdecimal() else None, count, "command")
+
+
+def _launcher_words(argv: Sequence[str]) -> Sequence[str]:
+    """The options that a launcher is given: those behind the script's name are the script's own."""
+    start = next((at for at, word in enumerate(argv) if _is_launcher(word) or _is_script(word)), len(argv))
+    if start == len(argv) or _is_script(argv[start]):
+        return ()
+    subcommand = argv[start + 1 : start + 2] in (["launch"], ["run"])
+    words = argv[start + 1 + subcommand :]
+    return words[: next((at for at in range(len(words)) if _ends_options(words, at)), len(words))]
+
+
+def _is_launcher(word: str) -> bool:
+    return word.rpartition("/")[2] in LAUNCHERS or word.startswith(LAUNCHER_MODULES)
+
+
+def _is_script(word: str) -> bool:
+    return word.endswith(".py") and not word.startswith("-")
+
+
+def _ends_options(words: Sequence[str], at: int) -> bool:
+    """Whether a word is the script's name: a Python file, or no value of the option before it."""
+    word, before = words[at], words[at - 1] if at else ""
+    if word.startswith("-"):
+        return word == "--"
+    takes_value = before.startswith("-") and "=" not in before
+    return _is_script(word) or not takes_value or before.lstrip("-").replace("-", "_") in BEFORE_SCRIPT
 
 
 def without_addresses(argv: Sequence[str]) -> list[str]:

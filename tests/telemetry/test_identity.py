@@ -51,7 +51,10 @@ def test_node_is_known_from_the_environment(env: dict[str, str], node: tuple[str
         ("torchrun --nnodes=1:4 --rdzv_backend=c10d train.py", (None, 4)),
         ("torchrun --nnodes 1 --node_rank 0 train.py", (None, 1)),
         ("torchrun --nproc_per_node 8 --node_rank 0 train.py", (None, None)),
-        ("python train.py --nnodes", (None, None)),
+        ("torchrun --nnodes", (None, None)),
+        ("python -m torch.distributed.run --nnodes 4 --node_rank 2 -m package.train --nnodes 8", ("2", 4)),
+        ("uv run --frozen /opt/bin/torchrun --standalone --nnodes 2 --node-rank 1 train.py", ("1", 2)),
+        ("deepspeed --num_nodes=2 --node_rank=1 --no_python ./train --node_rank 7", ("1", 2)),
     ],
 )
 def test_node_is_known_from_the_options_of_a_launcher(
@@ -59,6 +62,23 @@ def test_node_is_known_from_the_options_of_a_launcher(
 ) -> None:
     assert identity.node({}, command.split())[:2] == node
     assert identity.node({"NODE_RANK": "7", "NNODES": "8"}, command.split())[:2] == ("7", 8)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python train.py --num_nodes 2 --node_rank 1",
+        "python -m package.train --num_nodes 2 --node_rank 1",
+        "python train.py --launcher torchrun --nnodes 2",
+        "torchrun --nproc_per_node=8 train.py --num_nodes 2 --node_rank 1",
+        "torchrun --nproc-per-node 8 -m package.train --num_nodes 2 --node_rank 1",
+        "torchrun --standalone --no-python ./train --num_nodes 2",
+        "accelerate launch --multi_gpu train.py --num_machines 2",
+        "deepspeed train.py --deepspeed --num_nodes 2",
+    ],
+)
+def test_options_of_the_script_itself_say_nothing_of_nodes(command: str) -> None:
+    assert identity.node({}, command.split()) == (None, None, None)
 
 
 def test_command_without_the_addresses_of_its_first_node() -> None:
