@@ -26,11 +26,13 @@ HOW = (
 HEADERS = {"duration_s": "duration", "downtime_s": "downtime", "energy_j": "energy", "tok_per_sec": "tok/s"}
 
 
-def runs_document(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Document:
-    """Makes the document of the rows; a terminal leaves out columns without a value in any of them."""
+def runs_document(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, keep_empty: bool = False
+) -> Document:
+    """Makes the document of the rows; a terminal shows columns without any value only with `keep_empty`."""
     cells = [[shown(name, cell) for name, cell in zip(columns, row, strict=True)] for row in rows]
     title = text.counted(len(rows), "run") if rows else EMPTY_TITLE
-    table = Table("", [_header(name) for name in columns], cells)
+    table = Table("", [_header(name) for name in columns], cells, keep_empty=keep_empty)
     return Document(title=title, sections=(Section(items=(table,)),), about=title)
 
 

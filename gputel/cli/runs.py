@@ -110,7 +110,8 @@ def command(paths: tuple[str, ...], out: Path, force: bool, as_json: bool, **ask
 
         show.as_json(strict(answer.as_json(found)))
     elif not any(flags.values()):
-        _print(found)
+        is_asked = bool(question.sql or question.columns) and question.columns != (answer.ALL,)
+        _print(found, keep_empty=is_asked)
 
 
 def _engine(name: str, address: str | None) -> Engine:
@@ -156,11 +157,11 @@ def _write(found: RunRows, flags: dict[str, bool], out: Path, *, force: bool) ->
             show.note(f"wrote {path}")
 
 
-def _print(found: RunRows) -> None:
+def _print(found: RunRows, *, keep_empty: bool) -> None:
     """Prints the table; in a terminal as many columns as there is room for, and page by page."""
     from gputel.analysis.documents.runs import runs_document
 
-    document = runs_document(found.columns, found.rows)
+    document = runs_document(found.columns, found.rows, keep_empty=keep_empty)
     if not sys.stdout.isatty():
         show.document(document)
         return

@@ -56,6 +56,16 @@ def test_table_csv_parquet_and_page_have_the_same_rows(folder: Path, tmp_path: P
     assert "<html" in (tmp_path / "out" / "gputel-runs.html").read_text()
 
 
+def test_column_that_is_asked_for_is_shown_without_any_value(folder: Path) -> None:
+    def heads(*words: str) -> list[str]:
+        return gputel(str(folder), *words).stdout.splitlines()[2].split()
+
+    assert heads("--columns", "run,mfu,loss") == ["run", "mfu", "loss"]
+    assert heads("--sql", "SELECT run, mfu FROM runs") == ["run", "mfu"]
+    assert "energy" not in heads()
+    assert "mfu" not in heads("--columns", "all")
+
+
 def test_groups_have_counts(folder: Path) -> None:
     rows = runs(str(folder), "--by", "kept_by", "--columns", "loss")
     assert {(row["kept_by"], row["runs"]) for row in rows} == {("log", 2), ("tensorboard", 1)}

@@ -1,17 +1,18 @@
 // The rows of a table as lines over parallel axes, one for each column that differs; a range of an axis, and what is
 // typed, choose rows of the table.
 
-const MOST_LINES = 1000, MOST_AXES = 12, FEW_PLACES = 6, MOST_NAMES = 12; // names of a column that is no number
+const SHADES = 16, MOST_AXES = 12, FEW_PLACES = 6, MOST_NAMES = 12; // names of a column that is no number
 const AXIS = { top: 44, bottom: 30, height: 330, least: 104 }; // CSS pixels
 const SVG = "http://www.w3.org/2000/svg";
 
 function makeExplorable(holder) {
   const table = holder.querySelector("table"), rows = [...table.tBodies[0].rows];
   const axes = axesOfTable(table, rows, holder.dataset.target), count = element("output", "count");
-  const chosen = { rows, axes, fits: () => true, lines: [] };
+  const chosen = { rows, axes, fits: () => true, lines: [], shades: [] };
   const show = () => {
     const kept = rows.map((row, i) => chosen.fits(row.textContent) && axes.every((axis) => isWithin(axis, i)));
-    rows.forEach((row, i) => { row.hidden = !kept[i]; chosen.lines[i]?.classList.toggle("out", !kept[i]); });
+    rows.forEach((row, i) => { row.hidden = !kept[i]; });
+    colorLines(chosen, kept);
     count.textContent = `${grouped(String(kept.filter(Boolean).length))} of ${grouped(String(rows.length))} runs`;
   };
   const bar = element("div", "group filter"), plot = element("div", "scroll parallel");
@@ -23,7 +24,6 @@ function makeExplorable(holder) {
   }), count);
   const draw = () => { drawParallel(plot, chosen, show); show(); };
   if (axes.length > 1) bar.append(colorKey(axes.at(-1)));
-  if (rows.length > MOST_LINES) bar.append(element("span", "label", `lines of the first ${grouped(String(MOST_LINES))}`));
   holder.prepend(...(axes.length > 1 ? [bar, plot] : [bar]));
   draw();
   let width = innerWidth;
@@ -78,20 +78,31 @@ function drawParallel(plot, chosen, show) {
   const width = Math.max(plot.clientWidth, axes.length * AXIS.least), gap = width / axes.length, floor = AXIS.height - AXIS.bottom;
   const x = (i) => gap * (i + 0.5), y = (axis, place) => floor - axis.share[place] * (floor - AXIS.top);
   const svg = drawn("svg", { width, height: AXIS.height, viewBox: `0 0 ${width} ${AXIS.height}`, role: "group", "aria-label": "runs as lines over their settings and figures" });
-  const target = axes.at(-1), lines = drawn("g", { class: "lines" });
-  chosen.lines = rows.slice(0, MOST_LINES).map((row, r) => {
-    const points = axes.map((axis, i) => (axis.at[r] < 0 ? null : `${x(i).toFixed(1)},${y(axis, axis.at[r]).toFixed(1)}`));
-    const d = points.map((point, i) => point && `${points[i - 1] ? "L" : "M"}${point}`).filter(Boolean).join("");
-    const path = drawn("path", { d });
-    const share = target.at[r] < 0 ? null : target.at[r] / (target.places.length - 1);
-    path.style.stroke = share === null ? "var(--quiet)" : `color-mix(in oklab, var(--high) ${Math.round(100 * share)}%, var(--accent))`;
-    row.onpointerenter = () => path.classList.add("near");
-    row.onpointerleave = () => path.classList.remove("near");
+  const target = axes.at(-1), lines = drawn("g", { class: "lines" }), near = drawn("path", { class: "near" });
+  const colors = Array.from({ length: SHADES + 1 }, (_, i) => `color-mix(in oklab, var(--high) ${Math.round((100 * i) / SHADES)}%, var(--accent))`);
+  chosen.shades = ["var(--grid)", "var(--quiet)", ...colors].map((stroke, i) => {
+    const path = drawn("path", { class: i ? "" : "out" });
+    path.style.stroke = stroke; // the page allows no attribute of style
     return path;
   });
-  lines.append(...chosen.lines);
+  chosen.lines = rows.map((row, r) => {
+    const points = axes.map((axis, i) => (axis.at[r] < 0 ? null : `${x(i).toFixed(1)},${y(axis, axis.at[r]).toFixed(1)}`));
+    const d = points.map((point, i) => point && `${points[i - 1] ? "L" : "M"}${point}`).filter(Boolean).join("");
+    const shade = target.at[r] < 0 ? 1 : 2 + Math.round((SHADES * target.at[r]) / (target.places.length - 1));
+    row.onpointerenter = () => { near.setAttribute("d", d); near.style.stroke = chosen.shades[shade].style.stroke; };
+    row.onpointerleave = () => near.setAttribute("d", "");
+    return { d, shade };
+  });
+  lines.append(chosen.shades[0], ...chosen.shades.slice(1).reverse(), near); // the lowest, as the best loss, on top
   svg.append(lines, ...axes.map((axis, i) => drawnAxis(axis, x(i), gap, (place) => y(axis, place), show)));
   plot.replaceChildren(svg);
+}
+
+// One path for each shade, and one for the runs that are not chosen: thousands of elements would be slow.
+function colorLines({ lines, shades }, kept) {
+  const of = shades.map(() => []);
+  lines.forEach(({ d, shade }, i) => of[kept[i] ? shade : 0].push(d));
+  shades.forEach((path, i) => path.setAttribute("d", of[i].join("")));
 }
 
 // A line with its name, its ends, and two handles: dragged, or moved by arrow keys from value to value.

@@ -48,6 +48,16 @@ def shown(tab: Tab) -> list[str]:
     return rows
 
 
+def drawn(tab: Tab) -> dict[str, int]:
+    """How many lines are drawn in each color."""
+    paths: list[list[Any]] = tab.evaluate(
+        "[...document.querySelectorAll('.lines path')]"
+        ".map((own) => [getComputedStyle(own).stroke, (own.getAttribute('d') || '').split('M').length - 1])"
+    )
+    assert all(color != "none" for color, count in paths if count)
+    return {color: count for color, count in paths if count}
+
+
 def press(tab: Tab, handle: str, key: str, times: int = 1) -> None:
     tab.evaluate(f"document.querySelector('[aria-label=\"{handle}\"]').focus()")
     for _ in range(times):
@@ -64,13 +74,22 @@ def test_every_row_is_shown_and_those_with_a_report_lead_to_it(tab: Tab, page: P
     ]
 
 
+def test_every_run_is_a_line_in_the_color_of_its_rank(tab: Tab) -> None:
+    lines = drawn(tab)
+    assert sum(lines.values()) == 20
+    assert len(lines) > 10
+
+
 def test_arrow_keys_on_an_axis_choose_rows(tab: Tab) -> None:
     press(tab, "rate: lowest that is shown", "ArrowUp", 17)
     assert shown(tab) == ["run17", "run18", "run19"]
     press(tab, "optimizer: highest that is shown", "Home")
     assert shown(tab) == ["run18"]
     assert tab.evaluate("document.querySelector('.count').textContent") == "1 of 20 runs"
-    assert tab.evaluate("document.querySelectorAll('.lines .out').length") == 19
+    lines = drawn(tab)
+    assert len(lines) == 2
+    assert sum(lines.values()) == 20
+    assert lines[tab.evaluate("getComputedStyle(document.querySelector('.lines .out')).stroke")] == 19
     tab.evaluate(
         "[...document.querySelectorAll('.chip')].find((own) => own.textContent === 'all runs').click()"
     )
