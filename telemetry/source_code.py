@@ -145,7 +145,7 @@ def _without_secrets(diff: str, left_out: list[LeftOut]) -> Iterator[str]:
             name = line.rstrip().rpartition(" b/")[2].rstrip('"')
             leaves_out = is_secret_file(name)
             if leaves_out:
-                left_out.append(LeftOut(name, "called like secrets"))
+                left_out.append(LeftOut(name, "its name is that of a file of secrets"))
         if not leaves_out:
             yield line
 
@@ -164,7 +164,7 @@ def _save_files(
     room, saved = LARGEST_FILES, []
     for name, place in zip(named, file_names([name.replace("/", "-") for name in named]), strict=True):
         if is_secret_file(name) or is_secret_file(str((cwd / name).resolve())):
-            left_out.append(LeftOut(name, "called like secrets"))
+            left_out.append(LeftOut(name, "its name is that of a file of secrets"))
             continue
         if _leads_out(cwd / name, top):
             left_out.append(LeftOut(name, "a link out of its folder"))
