@@ -120,7 +120,7 @@ def _gpu(gpu: dict[str, object]) -> list[str]:
 
 
 def _together(gpus: Sequence[dict[str, object]]) -> list[str]:
-    """All GPUs: watts in sum, then the hottest, the slowest and the fullest. Only GPUs that answer count."""
+    """All GPUs that answer: total power, highest temperature, lowest utilization, highest share of memory."""
     answering = [gpu for gpu in gpus if any(_number(gpu, name) is not None for name in SHOWN)]
     if len(gpus) == 1 or not answering:
         return _gpu(gpus[0]) if len(gpus) == 1 else [f"{len(gpus)} GPUs"]
@@ -130,9 +130,9 @@ def _together(gpus: Sequence[dict[str, object]]) -> list[str]:
     )
     words = [f"{len(gpus)} GPUs" if len(answering) == len(gpus) else f"{len(answering)} of {len(gpus)} GPUs"]
     words += [f"{sum(watts):,.0f} W"] if len(watts) == len(answering) else []
-    words += [f"hottest {max(heat):.0f} °C"] if heat else []
-    words += [f"slowest {min(busy):.0f} %"] if busy else []
-    return words + [f"fullest {memory}" for memory in _memory(max(answering, key=_fullness))]
+    words += [f"max {max(heat):.0f} °C"] if heat else []
+    words += [f"min util {min(busy):.0f} %"] if busy else []
+    return words + [f"max {memory}" for memory in _memory(max(answering, key=_fullness))]
 
 
 def _memory(gpu: dict[str, object]) -> list[str]:

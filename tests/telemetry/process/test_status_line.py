@@ -72,7 +72,7 @@ def eight() -> dict[str, object]:
 
 def test_more_than_two_gpus_are_shown_together() -> None:
     assert status_line(eight(), 3725, 500_000, width=120, color=False) == (
-        "01:02:05 | 8 GPUs 4,828 W hottest 67 °C slowest 92 % fullest 77.0/80 GiB | 100.0 Hz | 2.0 MB"
+        "01:02:05 | 8 GPUs 4,828 W max 67 °C min util 92 % max 77.0/80 GiB | 100.0 Hz | 2.0 MB"
     )
 
 
@@ -82,13 +82,13 @@ def test_gpus_that_do_not_answer_are_counted_and_not_summed() -> None:
     assert isinstance(gpus, list)
     gpus[3] = {"gpu": "3", "power_w": None, "temp_c": None, "util": None, "mem_used_mib": None}
     line = status_line(news, 0, 0, width=120, color=False)
-    assert line.startswith("00:00:00 | 7 of 8 GPUs 4,225 W hottest 67 °C ")
+    assert line.startswith("00:00:00 | 7 of 8 GPUs 4,225 W max 67 °C ")
 
 
 @pytest.mark.parametrize("news", [NEWS, eight(), None], ids=["two", "eight", "no news"])
 def test_status_line_fits_any_width_and_never_cuts_a_word(news: dict[str, object] | None) -> None:
     words = set(status_line(news, 3725, 0, width=500, color=False).split())
-    words |= {"2", "GPUs", "412", "W", "hottest", "61", "°C", "slowest", "98", "%", "fullest", "1,013"}
+    words |= {"2", "GPUs", "412", "W", "max", "61", "°C", "min", "util", "98", "%", "1,013"}
     longest = 0
     for width in range(1, 130):
         line = status_line(news, 3725, 0, width=width, color=False)
