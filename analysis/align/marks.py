@@ -197,8 +197,8 @@ def _resumed(records: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
 
     An equal step begins no attempt, for it may be a copy; such a line tells one from the other.
     """
-    said = events.filter(pl.col("kind").is_in(("resume", "restart")))["line"].sort()
-    behind = pl.Series(said.search_sorted(records["line"]), dtype=pl.Int64).diff() > 0
+    announced = events.filter(pl.col("kind").is_in(("resume", "restart")))["line"].sort()
+    behind = pl.Series(announced.search_sorted(records["line"]), dtype=pl.Int64).diff() > 0
     return ((records["step"].diff() == 0) & behind).fill_null(value=False).cum_sum()
 
 

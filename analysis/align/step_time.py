@@ -77,8 +77,8 @@ def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame | None, placed: 
     dt_ms = None
     if "dt_ms" in records.columns:
         phase = placed.records.filter(pl.col("phase").is_in(records["phase"].implode()))
-        held = phase.filter(contains_others(phase, placed))["line"]  # the first record, too, may tell
-        alone = records.filter(~pl.col("line").is_in(held.implode()))
+        with_others = phase.filter(contains_others(phase, placed))["line"]  # the first record, too, may tell
+        alone = records.filter(~pl.col("line").is_in(with_others.implode()))
         compiled = pl.int_range(pl.len()).over("attempt") == 0
         dt_ms = alone["dt_ms"] if alone.height == records.height else alone.filter(~compiled)["dt_ms"]
     timed = placed.records.filter(pl.col("line").is_in(records["line"].implode()))

@@ -125,8 +125,8 @@ def bytes_below(folder: Path) -> int:
 def _of_log(log: Log) -> dict[str, Any]:
     from gputel.analysis.logs import summary
 
-    said = summary.run(log)
-    phases = said["phases"]
+    run_facts = summary.run(log)
+    phases = run_facts["phases"]
     longest = max(phases, key=lambda phase: phase["records"], default=None)
     last = longest and next(phase for phase in reversed(phases) if phase["phase"] == longest["phase"])
     from_zero = longest is not None and summary.counts_from_zero(
@@ -134,8 +134,8 @@ def _of_log(log: Log) -> dict[str, Any]:
     )
     lengths = [phase["duration_s"] for phase in phases if phase["duration_s"] is not None]
     return {
-        "started": said["started"],
-        "ended": said["ended"],
+        "started": run_facts["started"],
+        "ended": run_facts["ended"],
         "duration_s": sum(lengths) if lengths else None,
         "status": log.status,
         "cause": mask(log.cause.text) if log.cause else None,
@@ -225,8 +225,8 @@ def _verdict(subject: RunData) -> str | None:
 def _alarms(events: pl.DataFrame) -> Iterator[dict[str, Any]]:
     for kind, facts in events.select("kind", "facts").iter_rows():
         if kind == "alarm":
-            said = json.loads(facts)
-            yield said if isinstance(said, dict) else {}
+            parsed = json.loads(facts)
+            yield parsed if isinstance(parsed, dict) else {}
 
 
 def settings(subject: RunData) -> dict[str, Any]:

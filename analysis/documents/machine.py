@@ -81,9 +81,10 @@ def _limits(groups: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for group in groups:
         cores, memory, parts = group["cpu_limit_cores"], group["mem_limit_mib"], list[str]()
         if cores is not None:
-            held = group["throttled_mean"]
+            throttled = group["throttled_mean"]
             parts.append(
-                f"{cores:g} cores" + ("" if held is None else f", stopped in {held:.0f} % of periods")
+                f"{cores:g} cores"
+                + ("" if throttled is None else f", stopped in {throttled:.0f} % of periods")
             )
         if memory is not None:
             used, hits = group["mem_used_mib_max"], group["mem_limit_hits"]

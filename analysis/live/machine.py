@@ -43,7 +43,7 @@ class LiveMachine:
         figures: dict[tuple[str, str], dict[str, float]] = {}
         moments: list[datetime] = []
         for table in TABLES:
-            loaded = [held for (kept, _), held in self._ticks.items() if kept == table]
+            loaded = [ticks for (kept, _), ticks in self._ticks.items() if kept == table]
             for subject, at, row in _last(table, loaded):
                 figures[table, subject] = row
                 moments.append(at)

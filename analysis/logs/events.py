@@ -194,8 +194,8 @@ class EventTracker:
                 others = [draft.line.number for draft in drafts if draft.place != place]
                 before = max([self._last, *(line for line in others if line < begun)])
                 if attempt > 1 and not any(before < line < begun for line in self._reasons):
-                    said = (event.text for event in self._headings if before < event.line < begun)
-                    restarts.append(LogEvent("restart", begun, next(said, BEGIN_AGAIN)))
+                    reasons = (event.text for event in self._headings if before < event.line < begun)
+                    restarts.append(LogEvent("restart", begun, next(reasons, BEGIN_AGAIN)))
                 self._reasons = [line for line in self._reasons if line > begun]
                 self._headings = [event for event in self._headings if event.line > begun]
             self._last = max(self._last, last)

@@ -118,27 +118,27 @@ class Outcome:
 
     def _save(self, line: bytes, number: int) -> Iterator[LogEvent]:
         """The checkpoint that a line reports, or what it says more of the one before."""
-        said = save_words(alike(line))
-        if said.intends:
+        words = save_words(alike(line))
+        if words.intends:
             return
         open_save = self._saved is not None
-        again = self._again(line, said)
-        if again and (not open_save or said.names <= self._best_name):
+        again = self._again(line, words)
+        if again and (not open_save or words.names <= self._best_name):
             return
-        self._best_name = said.names
+        self._best_name = words.names
         yield LogEvent("checkpoint", number, shortened(line), amends=again)
 
-    def _again(self, line: bytes, said: SaveWords) -> bool:
+    def _again(self, line: bytes, words: SaveWords) -> bool:
         """Whether the line is about the same checkpoint as an earlier one: ranks and files may print several.
 
         Between two records only another number makes another checkpoint.
         """
-        if said.announces:
+        if words.announces:
             self._saving, self._done = True, False
         elif self._saving:
             self._done = True
             return True
-        is_numbered = said.names[-1]
+        is_numbered = words.names[-1]
         numbers = named_numbers(shortened(_PREFIX.sub(b"", line))) if is_numbered else set()
         before, self._saved = self._saved, numbers | (self._saved or set())
         late = bool(numbers) and numbers <= self._named  # a rank may print it behind the next record

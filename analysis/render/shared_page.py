@@ -15,7 +15,7 @@ from gputel.telemetry.secrets import mask
 
 BLOCK = re.compile(r"(<(?:script|style)\b[^>]*>)(.*?)(</(?:script|style)>)", re.DOTALL)
 TAG = re.compile(r"(<[^>]*>)")
-SAID = re.compile(r'\b(aria-label|title|href|data-target)="([^"]*)"')
+ATTRIBUTE = re.compile(r'\b(aria-label|title|href|data-target)="([^"]*)"')
 HOME = re.compile(r"/(?:home|Users)/[^/\s\"'<>]+|/root(?![^/\s\"'<>])")
 DATA = 'id="panels"'
 
@@ -34,14 +34,16 @@ def shared_page(page: bytes) -> bytes:
 def _cleaned(words: str) -> str:
     """The markup with clean text and clean attributes."""
     pieces = TAG.split(words)
-    return "".join(_tag(piece) if at % 2 else _said(piece) for at, piece in enumerate(pieces))
+    return "".join(_tag(piece) if at % 2 else _escaped(piece) for at, piece in enumerate(pieces))
 
 
 def _tag(tag: str) -> str:
-    return tag if tag.startswith("<meta") else SAID.sub(lambda said: f'{said[1]}="{_said(said[2])}"', tag)
+    if tag.startswith("<meta"):
+        return tag
+    return ATTRIBUTE.sub(lambda match: f'{match[1]}="{_escaped(match[2])}"', tag)
 
 
-def _said(words: str) -> str:
+def _escaped(words: str) -> str:
     return escape(_text(unescape(words)))
 
 

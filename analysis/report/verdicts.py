@@ -83,8 +83,8 @@ def mfu_verdict(case: Case) -> Verdict:
         "tok_per_sec": mfu.tok_per_sec,
         "error": error,
     }
-    said = () if mfu.printed is None else (f"the log prints {mfu.printed:.1f} % (median)",)
-    evidence = (*said, *mfu.formula)
+    as_printed = () if mfu.printed is None else (f"the log prints {mfu.printed:.1f} % (median)",)
+    evidence = (*as_printed, *mfu.formula)
     if mfu.highest is None:
         missing = f"not known: {', '.join(mfu.lacking)}"
         return Verdict(MFU_QUESTION, UNKNOWN, (missing, *_no_peak(case)), figures)

@@ -161,8 +161,8 @@ def mlflow_run(
 ) -> StoredRun:
     """Makes a run of MLflow, from its database or its folder."""
     how = ENDINGS.get(status, "unknown")
-    said = {"failed": "failed", "interrupted": "interrupted"}.get(how)
-    cause = LogEvent("", 0, f"MLflow says {status}", fatal=said) if said else None  # type: ignore[arg-type]
+    outcome = {"failed": "failed", "interrupted": "interrupted"}.get(how)
+    cause = LogEvent("", 0, f"MLflow says {status}", fatal=outcome) if outcome else None  # type: ignore[arg-type]
     known = {key: value for key, value in config.items() if value is not None}
     return StoredRun(
         name,
@@ -192,9 +192,9 @@ def _trackio(connection: sqlite3.Connection, key: str, name: str, source: str) -
         for step, stamp, cells in ((whole(step), stamp, _json(text)) for step, stamp, text in rows)
         if step is not None
     )
-    held = "run_id" if "run_id" in _columns(connection, "configs") else "run_name"
-    value = key if held == column else name
-    row = connection.execute(f"SELECT config FROM configs WHERE {held} = ?", (value,)).fetchone()
+    run_column = "run_id" if "run_id" in _columns(connection, "configs") else "run_name"
+    value = key if run_column == column else name
+    row = connection.execute(f"SELECT config FROM configs WHERE {run_column} = ?", (value,)).fetchone()
     config = _document(row[0]) if row else {}
     shown = {name: cell for name, cell in config.items() if not str(name).startswith("_")}
     return StoredRun(name, source, "trackio", values, settings(shown))

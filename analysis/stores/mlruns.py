@@ -42,13 +42,13 @@ def read(folder: Path) -> StoredRun:
     }
     name = str(meta.get("run_name") or folder.name)
     status = meta.get("status")
-    said = STATUSES.get(status, "") if isinstance(status, float) else str(status)
+    status_text = STATUSES.get(status, "") if isinstance(status, float) else str(status)
     return mlflow_run(
         name,
         str(folder),
         series,
         config,
-        said,
+        status_text,
         _moment(meta.get("start_time")),
         _moment(meta.get("end_time")),
     )

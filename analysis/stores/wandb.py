@@ -113,10 +113,10 @@ class FileReader:
         status, cause = _ending(read, values)
         name = read.name or self.path.stem.removeprefix("run-")
         notes = tuple(f"{count:,} {what} skipped" for what, count in sorted(read.skipped.items()))
-        said = StoredRun(name, str(self.path), FORMAT, values, settings(read.config), rejects=rejects)
+        stored = StoredRun(name, str(self.path), FORMAT, values, settings(read.config), rejects=rejects)
         printed = b"" if len(values) else bytes(read.printed) or self._printed_beside()
         return replace(
-            said,
+            stored,
             status=status,
             cause=cause,
             started=read.started,
@@ -380,8 +380,8 @@ def _axis_of(name: str, read: _Read, present: set[str], main: str) -> str:
 def _ending(read: _Read, values: TagValues) -> tuple[Status, LogEvent | None]:
     if read.exit_code is None:
         last = int(values.step[-1]) if len(values) else None
-        said = "the file has no rows" if last is None else f"the file ends at step {last:,}"
-        return "unknown", LogEvent("", 0, said)
+        words = "the file has no rows" if last is None else f"the file ends at step {last:,}"
+        return "unknown", LogEvent("", 0, words)
     if read.exit_code == 0:
         return "completed", None
     return "failed", LogEvent("", 0, f"W&B noted exit code {read.exit_code}", fatal="failed")

@@ -141,10 +141,10 @@ def _options(
 
 def _say_once(lines: Iterable[str]) -> None:
     """In one call of gputel, though `settings` asks for the options of every command."""
-    said: set[str] = click.get_current_context().meta.setdefault(SAID, set())
+    shown: set[str] = click.get_current_context().meta.setdefault(SAID, set())
     for line in lines:
-        if line not in said:
-            said.add(line)
+        if line not in shown:
+            shown.add(line)
             show.note(line)
 
 

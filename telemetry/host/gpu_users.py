@@ -68,8 +68,8 @@ class GpuUsage:
 
     def faults(self) -> str | None:
         """Why users are not known."""
-        said = [f"GPU {gpu}: {look.users.fault}" for gpu, look in self._latest.items() if look.users.fault]
-        return "; ".join(said) or None
+        faults = [f"GPU {gpu}: {look.users.fault}" for gpu, look in self._latest.items() if look.users.fault]
+        return "; ".join(faults) or None
 
     def _assign(self, looks: Mapping[str, GpuUsers], followed: Mapping[int, int]) -> None:
         self._holding &= set(followed.items())

@@ -133,11 +133,11 @@ class Receiver:
             date_s = parsedate_to_datetime(response.headers.get("Date", "")).timestamp()
         if 200 <= status < 300:
             return PushAnswer("taken", date_s=date_s)
-        said = f"answers {status}: {self._clean(text) or response.reason}"
+        fault = f"answers {status}: {self._clean(text) or response.reason}"
         if status in REFUSED or (status >= 500 and NEVER.search(text)):
-            return PushAnswer("refused", said, date_s=date_s)
+            return PushAnswer("refused", fault, date_s=date_s)
         hint = HINTS.get(status) or ("name the address that it names" if 300 <= status < 400 else "")
-        return PushAnswer("later", f"{said}; {hint}" if hint else said, _wait_s(response), date_s)
+        return PushAnswer("later", f"{fault}; {hint}" if hint else fault, _wait_s(response), date_s)
 
     def _clean(self, text: str) -> str:
         """The first line, without our token or another secret."""

@@ -285,8 +285,8 @@ def _held(times: Numbers, watts: Numbers, grid: Numbers, hz: float, longest_s: f
     place = np.searchsorted(times, grid + 0.25 / hz, side="right") - 1
     alone = np.append(np.diff(times) > longest_s, True)
     begun = np.maximum(place, 0)
-    held = (place >= 0) & (~alone[begun] | (grid - times[begun] < 1 / hz))
-    level: Numbers = np.where(held, watts[begun], np.nan)
+    is_held = (place >= 0) & (~alone[begun] | (grid - times[begun] < 1 / hz))
+    level: Numbers = np.where(is_held, watts[begun], np.nan)
     return level
 
 
