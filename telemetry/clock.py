@@ -82,7 +82,7 @@ def wall_ns() -> int:
 
 
 def wall_s() -> float:
-    """The same in seconds."""
+    """The wall clock in seconds."""
     return wall_ns() / SECOND
 
 

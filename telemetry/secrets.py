@@ -170,7 +170,7 @@ def _named(match: re.Match[str]) -> bool:
 
 
 def _named_in_prose(match: re.Match[str]) -> bool:
-    """After a colon, in prose: `pass: took 3 s` is none; a certain name is enough, else it must look like one."""
+    """Whether a value after a colon in prose is a secret, by name or looks; in `pass: took 3 s` it is not."""
     certain = is_certain(match["name"])
     looks_so = _is_mixed(match["secret"], 8) and not PARAMETER.fullmatch(match["secret"])
     return _named(match) and (certain or looks_so)

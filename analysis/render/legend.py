@@ -45,7 +45,7 @@ class Legend:
         return max(min(int(width * POINTS / entry), len(self.names)), 1)
 
     def height(self, width: float) -> float:
-        """In inches."""
+        """The height of the legend in inches."""
         if not self.names:
             return 0.0
         lines = max(name.count("\n") + 1 for name in self.names)
@@ -127,7 +127,7 @@ def tint(number: int) -> str:
 
 
 def dashes(series: Series) -> Any:
-    """As on a page: beyond as many runs as there are colors, dashes tell them apart."""
+    """The dashes of a curve, as on a page: they tell runs apart once all colors are used."""
     number = 1 if series.style == "dashed" else series.tint // len(style.TINTS["light"])
     pattern = style.DASHES[number % len(style.DASHES)]
     return (0, tuple(length / 1.6 for length in pattern)) if pattern else "-"  # in widths of a line

@@ -74,7 +74,7 @@ def figure(
     look: style.PictureLook = style.LOOKS["paper"],
     columns: int | None = None,
 ) -> Figure:
-    """The same as an object of matplotlib's, to go on with."""
+    """The picture as a figure of matplotlib, to style further."""
     columns = columns or look.columns(len(panels))
     width = look.panel_width(columns)
     in_sight = _in_sight(panels)
@@ -101,7 +101,7 @@ def _rows(panels: Sequence[Item], columns: int) -> list[Sequence[Item]]:
 
 
 def _pages(panels: Sequence[Panel], look: style.PictureLook, columns: int) -> Iterator[list[Panel]]:
-    """As many rows of panels as fit on a page, at least one."""
+    """Pages of panels: on each as many rows as fit, at least one."""
     page: list[Panel] = []
     left = look.page
     for row in _rows(panels, columns):
@@ -238,7 +238,7 @@ def running_mean(values: Numbers, width: int) -> Numbers:
 
 
 def _marks(marks: Sequence[Marker], axis: PlotAxis, axes: Axes, shown: ranges.Range) -> None:
-    """Behind the curves, as far as these reach."""
+    """Draws the marks behind the curves, as far as these reach."""
     for mark in marks:
         color, x = style.KINDS["light"][style.kind(mark.kind)], mark.x[axis.name]
         end = mark.end.get(axis.name) if mark.end else None

@@ -36,7 +36,7 @@ TELLING = ("power_w", "power_avg_w", "energy_j", "temp_c", "util", "sm_mhz")
 
 
 class MinuteRate(NamedTuple):
-    """From which minute on a tier had this rate."""
+    """A rate of a tier, and the minute from which it held."""
 
     minute: int
     hz: float

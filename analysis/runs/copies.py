@@ -88,7 +88,7 @@ def _curve(log: Log) -> _Curve:
 
 
 def _by_step(curves: dict[int, _Curve], steps: set[int]) -> dict[int, list[tuple[float, int]]]:
-    """For each of the steps the loss of every curve that has it, in ascending order, with the curve's index."""
+    """The losses at each of the steps, of every curve that has it, in ascending order, with the curve's index."""
     found: dict[int, list[tuple[float, int]]] = {step: [] for step in steps}
     wanted = np.array(sorted(steps), dtype=np.int64)
     for at, curve in curves.items():

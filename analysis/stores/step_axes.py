@@ -53,7 +53,7 @@ def step_axes(points: TagValues) -> tuple[list[StepAxis], tuple[str, ...]]:
 
 
 class _Clock:
-    """When the tag that counts farthest reached each of its steps."""
+    """The times at which the tag that counts farthest reached its steps."""
 
     def __init__(self, points: TagValues, rows: npt.NDArray[np.int64]) -> None:
         self._steps, last = np.unique(points.step[rows][::-1], return_index=True)

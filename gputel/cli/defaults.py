@@ -140,7 +140,7 @@ def _options(
 
 
 def _say_once(lines: Iterable[str]) -> None:
-    """In one call of gputel, though `settings` asks for the options of every command."""
+    """Prints each line once per call of gputel, though `settings` asks for the options of every command."""
     shown: set[str] = click.get_current_context().meta.setdefault(SAID, set())
     for line in lines:
         if line not in shown:

@@ -66,7 +66,7 @@ def ends(beginning: bytes) -> dict[str, int]:
 
 
 def times(beginning: bytes) -> BundleTimes:
-    """When a bundle was sent, by its first bytes."""
+    """Reads from its first bytes when a bundle was sent."""
     head, _ = _split(beginning)
     return BundleTimes(_boot_ns(head.get("sent")), _boot_ns(head.get("acked")), f"{head.get('boot')}")
 

@@ -46,7 +46,7 @@ class LiveRows:
         self._seconds = LiveSeconds(self.segment / "gpu", self.since)
 
     def read(self) -> list[LiveRow]:
-        """In order of time. The state of the training stands in the second that has just ended.
+        """Reads the rows in order of time. The training's state is in the second that has just ended.
 
         The last row of a recording that has ended says that the node is no longer up; one that was killed has none.
         """

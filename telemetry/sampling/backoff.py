@@ -17,7 +17,7 @@ SOON = 60 * SECOND
 
 @dataclass
 class Wait:
-    """When something last rose, how long it stays low when it has fallen, and until when it does now."""
+    """When a rate was last raised, how long it stays low after a fall, and until when it does now."""
 
     rose: int | None = None
     ns: int = SHORTEST

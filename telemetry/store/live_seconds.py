@@ -49,7 +49,7 @@ class LiveSeconds:
         self._journals: dict[Path, GrowingJournal] = {}
 
     def read(self) -> list[LiveSecond]:
-        """In order of time. A second comes again where a tier is written late, or a new part cuts it in two."""
+        """Reads the seconds in order of time; again those that a tier wrote late, or a new part cut in two."""
         paths = sorted(part.path for part in parts.every_file(self._folder) if not part.compacted)
         self._journals = {path: self._journals.get(path) or GrowingJournal(path) for path in paths}
         rows: dict[int, dict[tuple[str, str], float]] = {}

@@ -280,7 +280,7 @@ MOST_SPANS = 2000
 
 
 def in_log(track: RunPhase, run: str) -> Iterator[Marker]:
-    """Only of a log with one phase: an event does not say to which it belongs."""
+    """Marks for the events of a log with one phase; of several, an event does not say to which it belongs."""
     log = track.subject.log
     if len({phase for phase, _ in log.places}) > 1:
         return

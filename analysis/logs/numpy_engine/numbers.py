@@ -123,7 +123,7 @@ def plan(text: bytes, what: Field) -> Number | None:
 
 @lru_cache(maxsize=4096)
 def _plan(text: bytes, what: Field) -> Number | None:
-    """As `plan`; texts that differ in digits only have one plan, whose digits are zeros."""
+    """The plan of `plan`, which texts that differ in digits only share; its digits are zeros."""
     if blank(text) in _blanked(what.nulls):
         return None
     if what.kind == "clock" and b":" in text:
