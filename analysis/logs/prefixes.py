@@ -48,6 +48,7 @@ _BARE = patterns.lazy_regex(rb"(?<![\d:/-])" + _CLOCK + rb"(?![\d:])")
 _SECONDS = patterns.lazy_regex(
     rb"^\s*\[?(?P<s>1[5-9]\d{8}|2\d{9})(?:\.(?P<f>\d{1,9})|(?P<ms>\d{3}))?\]?(?=[\s:|,]|$)"
 )
+_ANY = patterns.lazy_regex(rb"\d\d:\d\d:\d\d|[12]\d{9}")  # is in each of them
 PREFIX = 80  # bytes of a line in which its timestamp stands
 _NUMBERS = ("y", "mo", "d", "h", "mi", "s", "f")
 _DAY = 86_400_000_000_000
@@ -165,6 +166,8 @@ class Stamps:
         """Finds a timestamp; tries the kind that matched last first, as most lines of a log have the same."""
         if self._kind and (found := self._kind.search(prefix)):
             return found
+        if not _ANY.search(prefix):
+            return None
         for kind in (*_DATED, _SECONDS, _BARE):
             if found := kind.search(prefix):
                 self._kind = kind

@@ -5,25 +5,25 @@ Without the word `step`, a number in a file's name may be an epoch: it counts if
 
 from __future__ import annotations
 
-import re
-
 import polars as pl
 
-_NAMED = re.compile(
+from gputel.analysis.logs.patterns import lazy_regex
+
+_NAMED = lazy_regex(
     r"(?i)(?<![a-z])(?:global[ _-]?)?(?:steps?|iter|iterations?)[ _=:#-]{0,2}0*(\d{1,12})(?!\d)"
 )
-_UPDATES = re.compile(r"(?i)@ ?0*(\d{1,12}) updates\b")
-_NUMBERED = re.compile(
+_UPDATES = lazy_regex(r"(?i)@ ?0*(\d{1,12}) updates\b")
+_NUMBERED = lazy_regex(
     r"(?i)(?<![a-z])(?:checkpoint|ckpt|model|weights|state|optim|meta|snapshot)[_-]?0*(\d{1,12})(?!\d)"
 )
-_PATH = re.compile(
+_PATH = lazy_regex(
     r"""[^\s'"=,;()]*/[^\s'"=,;()]+|[^\s'"=,;()]+\.(?:pt|pth|ckpt|safetensors|bin|h5|keras|npz)(?![\w])"""
 )
-_FOLDER = re.compile(
+_FOLDER = lazy_regex(
     r"""(?i)\b(?:checkpoints?|ckpt|model|weights|state|snapshot)\b[^'"=,;()]{0,40}?\b(?:to|in|into|at)\b:?"""
     r"""(?! (?:iter\w*|step|epoch|disk|the|a)\b) ['"]?([^\W\d][^\s'"=,;()]*)['"]?\W*$"""
 )
-_NO_WEIGHTS = re.compile(r"(?i)(?<![a-z])(?:optim\w*|meta(?:data)?|rng|scheduler|args|config)(?![a-z])")
+_NO_WEIGHTS = lazy_regex(r"(?i)(?<![a-z])(?:optim\w*|meta(?:data)?|rng|scheduler|args|config)(?![a-z])")
 
 
 def saved_path(text: str) -> str | None:
