@@ -124,13 +124,10 @@ def _unspoiled(path: Path, unread: list[str]) -> dict[str, Any] | None:
         unread.append(f"{path}: cannot be read ({reason(error)}); its settings are ignored")
         return None
     is_project = path.name == "pyproject.toml"
-    if risk is not None:
-        if not is_project or b"gputel" in text:
-            unread.append(f"{path}: {risk}; its settings are ignored")
+    if is_project and b"gputel" not in text:
         return None
-    if len(text) > LARGEST:
-        if not is_project or b"gputel" in text:
-            unread.append(f"{path}: {too_dear(text)}; its settings are ignored")
+    if risk is not None or len(text) > LARGEST:
+        unread.append(f"{path}: {risk or too_dear(text)}; its settings are ignored")
         return None
     tables = _parsed(path, text)
     return _tool_table(path, tables) if is_project else tables

@@ -24,7 +24,7 @@ from gputel.analysis.logs.lines import Chunk, Splitter, keep
 from gputel.analysis.logs.outcome import RECORDS, Outcome, ends_with_record, strange, unread
 from gputel.analysis.logs.patterns import Engine, EngineResult, Field, Hits, Pattern, Reject
 from gputel.analysis.logs.records import Assembler
-from gputel.analysis.logs.unread import CANDIDATE, UnreadLosses, candidates, may_recur_or_measure
+from gputel.analysis.logs.unread import UnreadLosses, candidates, has_candidates, may_recur_or_measure
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.infer import Inferred
@@ -254,7 +254,7 @@ class Parser:
         """The format inferred from lines that no format has read, if they are of the training."""
         nothing = self._is_nothing()
         lines = b"".join([chunk.data for chunk in self._kept] if nothing else self._strange)
-        if not self._infer or not CANDIDATE.search(lines):
+        if not self._infer or not has_candidates(lines):
             return None
         if not nothing and self.records.begun:
             some = candidates(lines)

@@ -7,8 +7,10 @@ about the best model so far, averages and weights of losses do not count: they r
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gputel.analysis.logs.lines import Chunk
 from gputel.analysis.logs.outcome import RECORDS
@@ -29,24 +31,51 @@ _REPEATS = lazy_regex(
     rb"|epoch \d+ (?:done|finished|summary)"
 )
 
-_MEASURES = (
-    rb"loss|nll|ppl|perplex|bp[bc]\b|entropy|xent|logloss|rmse|\bmae\b|objective|cost|reward|\breturns?\b|acc|f1\b"
-    rb"|multiclass|err|score|objf|\b[bc]?ce\b|\bmse\b|verlust|perte|rdida|\bperd(?:as?|ita)\b|"
-    + "|".join("损失 損失 ロス 손실 потер лосс".split()).encode()
+
+@dataclass(frozen=True)
+class _Vocabulary:
+    """Words in lower case, as literals and as regexes with the literals without which these cannot match.
+
+    One regex for all of them takes 300 ns a byte, a hundred times as long as looking for literals.
+    """
+
+    literals: tuple[bytes, ...]
+    needles: tuple[bytes, ...]
+    regex: re.Pattern[bytes]
+
+    def is_in(self, small: bytes) -> bool:
+        """Whether lines in lower case hold any of the words."""
+        return any(word in small for word in self.literals) or (
+            any(needle in small for needle in self.needles) and self.regex.search(small) is not None
+        )
+
+
+_MEASURES = _Vocabulary(
+    (
+        *b"loss nll ppl perplex entropy xent rmse objective cost reward acc multiclass err score objf".split(),
+        *"verlust perte rdida 损失 損失 ロス 손실 потер лосс".encode().split(),
+    ),
+    tuple(b"bpb bpc mae return f1 ce mse perd".split()),
+    lazy_regex(rb"bp[bc]\b|\bmae\b|\breturns?\b|f1\b|\b[bc]?ce\b|\bmse\b|\bperd(?:as?|ita)\b"),
 )
-_MEASURE = lazy_regex(b"(?i)" + _MEASURES)
-# A word that lines of training have: lines without it are not used to infer a format.
-CANDIDATE = lazy_regex(
-    b"(?i)(?:" + _MEASURES + rb"|lr\b|rate\b|\btime\b|norm|learn|train|epoch|\bavg|seconds|/ ?s(?:ec)?\b"
-    rb"|\d/\d+ +\d[\d.]*G +\d)"
+_OTHERS = _Vocabulary(
+    tuple(b"norm learn train epoch seconds".split()),
+    tuple(b"lr rate time avg /".split()),
+    lazy_regex(rb"lr\b|rate\b|\btime\b|\bavg|/ ?s(?:ec)?\b|\d/\d+ +\d[\d.]*g +\d"),
 )
 _WORD = lazy_regex(rb"[a-z]{3,}")
 _IN_VALUES = {b"nan", b"inf", b"infinity", b"day", b"days"}
 
 
+def has_candidates(lines: bytes) -> bool:
+    """Whether any of these lines has a word that lines of training have."""
+    small = lines.lower()
+    return _MEASURES.is_in(small) or _OTHERS.is_in(small)
+
+
 def candidates(lines: bytes) -> bytes:
     """The lines that may speak of training, a tenth of a long log."""
-    return b"\n".join(line for line in lines.split(b"\n") if CANDIDATE.search(line))
+    return b"\n".join(line for line in lines.split(b"\n") if has_candidates(line))
 
 
 def may_recur_or_measure(lines: bytes) -> bool:
@@ -55,7 +84,7 @@ def may_recur_or_measure(lines: bytes) -> bool:
     Lines of one kind end with the same word. Most logs of a known format have a few other lines, such as a banner
     and a total at the end, and inferring a format from them costs as much as reading ten thousand records.
     """
-    if _MEASURE.search(lines):
+    if _MEASURES.is_in(lines.lower()):
         return True
     ends = [_last_word(line) for line in lines.lower().split(b"\n")]
     return len(set(ends)) < len(ends)

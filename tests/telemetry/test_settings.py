@@ -116,8 +116,8 @@ def test_settings_below_a_folder_that_any_user_may_rename_do_not_count(tmp_path:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("a = " + "[" * 100_000, "is nested too deeply"),
-        ("a" + ".a" * 600 + " = 1", "has a key of hundreds of dots"),
+        ("tool.gputel = " + "[" * 100_000, "is nested too deeply"),
+        ("tool.gputel" + ".a" * 600 + " = 1", "has a key of hundreds of dots"),
         ("[tool]\ngputel = 3\n", r"'tool\.gputel' is not a table"),
     ],
 )

@@ -207,7 +207,10 @@ def group_by_shape(data: bytes, starts: Ints, shapes: Shapes) -> Ints:
         for first in range(0, len(rows), group.most):
             some = rows[first : first + group.most]
             numbers[some] = group.numbers(starts[some])
-    rest = np.flatnonzero(counts[kinds] < FEW)
+    empty = lengths == 0
+    if empty.any():
+        numbers[empty] = shapes.numbers_of([b""])
+    rest = np.flatnonzero((counts[kinds] < FEW) & ~empty)
     spans = zip(starts[rest].tolist(), lengths[rest].tolist(), strict=True)
     numbers[rest] = shapes.numbers_of([blank(data[start : start + length]) for start, length in spans])
     return numbers

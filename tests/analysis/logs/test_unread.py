@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gputel.analysis.logs.log import Log
-from gputel.analysis.logs.unread import UnreadLosses, may_recur_or_measure
+from gputel.analysis.logs.unread import UnreadLosses, has_candidates, may_recur_or_measure
 
 Read = Callable[[str], Log]
 
@@ -135,3 +135,26 @@ def test_lines_that_measure_or_recur_may_have_a_format(lines: str) -> None:
 )
 def test_single_facts_beside_records_have_none(lines: str) -> None:
     assert not may_recur_or_measure(lines.encode())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "LOSS 2.5",
+        "bpb: 1",
+        "F1 of all",
+        "mae 3",
+        "lr 0.1",
+        "5 it/s",
+        "12/300  3.4G  0.5",
+        "Perdita 3",
+        "损失 2",
+    ],
+)
+def test_words_of_training_make_a_line_a_candidate(line: str) -> None:
+    assert has_candidates(line.encode())
+
+
+@pytest.mark.parametrize("line", ["", "\n\n", "since then", "maestro", "f10", "a/b", "separated"])
+def test_words_within_words_make_no_candidate(line: str) -> None:
+    assert not has_candidates(line.encode())
