@@ -257,12 +257,19 @@ class Supervisor:
         return said if isinstance(said, str) else None
 
     def explain(self, folder: Path) -> None:
-        """Note why nothing was sampled, where the sampler could not: it had no room for its own modules."""
+        """Note why nothing was sampled, where the sampler could not: it had no room for its own modules.
+
+        On a full disk the note takes some of the room that is reserved for the end.
+        """
         if self.ever_sampled or any(event.get("kind") == "no_telemetry" for event in events.read(folder)):
             return
         fault = self.fault
         text = f"{fault['place']}: {fault['fault']}" if fault else "the sampler ended before its first sample"
-        events.note(folder, "no_telemetry", text)
+        try:
+            events.note(folder, "no_telemetry", text)
+        except OSError:
+            run_folder.reserve(folder).lend()
+            events.note(folder, "no_telemetry", text)
 
     def died(self, status: int, *, over: bool) -> None:
         """Handle the sampler's end: restart it later, unless it had finished or could never sample."""

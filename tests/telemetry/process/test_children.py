@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gputel.telemetry import run_folder
+from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND, SystemClock
 from gputel.telemetry.process import children as children_of_viewer
 from gputel.telemetry.process.children import KeeperHandle, Supervisor
@@ -69,6 +69,25 @@ def test_rest_of_the_output_is_not_written_where_run_json_cannot_count_it(
     count = len(b"the last line\n")
     assert (os.fstat(log).st_size, state.queues.missing) == (0, count)
     assert run_folder.describe(tmp_path)["output_missing_bytes"] == count
+
+
+def test_why_nothing_was_sampled_is_kept_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, room = events.append, run_folder.reserve(tmp_path)
+    run_folder.create(tmp_path, {"run": "run"})
+    room.take()
+    size = room.path.stat().st_size
+
+    def full(*words: Any, **facts: object) -> None:
+        if room.path.stat().st_size == size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        append(*words, **facts)
+
+    monkeypatch.setattr(events, "append", full)
+    Supervisor(lambda board, stops: 0).explain(tmp_path)
+    (event,) = events.read(tmp_path)
+    assert event["kind"] == "no_telemetry"
 
 
 def test_killed_keeper_is_replaced_and_nothing_is_lost_or_doubled(record: Record) -> None:
