@@ -56,6 +56,8 @@ def a_run_folder(home: Path, chance: random.Random) -> tuple[list[str], Commands
         ["report", str(run), "--json"],
         ["parse", str(run), "--json"],
         ["compare", str(run), str(home / "other")],
+        ["report", str(run), "--html", "--out", str(home / "out"), "--force"],
+        ["runs", str(run), "--html", "--out", str(home / "out"), "--force"],
         ["export", str(run), "--csv", str(home / "x.csv"), "--force"],
         ["tail", "--plain", str(run)],
     ]

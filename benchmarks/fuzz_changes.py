@@ -37,6 +37,8 @@ VALUES: tuple[object, ...] = (
     2**63,
     2**200,
     1e308,
+    float("inf"),
+    float("nan"),
     True,
     "",
     "x",
@@ -84,8 +86,42 @@ def recording(folder: Path, *, compacted: bool) -> None:
             output.write(f"step {step} loss {5 - step / 20:.3f} lr 0.001 dt 290ms tok/s 1000\n".encode())
             index.write(output_index.pack(START + step * 300_000_000, output.tell()))
     (folder / "events.jsonl").write_text(EVENT)
+    _what_the_training_said(segment)
+    _source(folder)
     if compacted:
         parquet.compact(segment.gpu, everything=True)
+
+
+def _what_the_training_said(segment: run_folder.Segment) -> None:
+    """Rows of `gputel.log`, steps of the hooks, and an incident, as the recorder and its watcher write them."""
+    from gputel.analysis.incidents import incident
+    from gputel.analysis.incidents.process_states import standings
+    from gputel.analysis.incidents.verdict import judge
+    from tests.analysis.incidents.processes import ALL_REDUCE, READS, later, process
+    from tests.recordings.step_files import step_file
+
+    written = step_file(segment.path, [0.3 * n for n in range(40)], rank=0)
+    rows: list[dict[str, object]] = [{"kind": "open", "rank": 0}, {"kind": "config", "settings": {"lr": 0.1}}]
+    for step in range(40):
+        now = START + step * 300_000_000
+        rows.append({"kind": "log", "step": step, "ns": now, "values": {"loss": 5 - step / 20, "note": "x"}})
+        rows.append({"kind": "span", "name": "eval", "began_ns": now, "ns": now + 10**8})
+    text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    written.with_suffix(".jsonl").write_text(text)
+    looks = [process(0, *ALL_REDUCE, last="all_reduce"), process(1, *READS), process(2, *ALL_REDUCE)]
+    found = standings([looks, [later(each) for each in looks]])
+    verdict = judge(found)
+    assert verdict
+    incident.write(segment.path, START + 10 * SECOND, START + 4 * SECOND, verdict, found)
+
+
+def _source(folder: Path) -> None:
+    """What the code was, as another process of the recorder saves it."""
+    (folder / "source" / "files").mkdir(parents=True)
+    (folder / "source" / "files" / "train.py").write_text("print('step')\n")
+    (folder / "source" / "diff.patch").write_text("--- a/train.py\n+++ b/train.py\n@@ -1 +1 @@\n-x\n+y\n")
+    facts = {"schema": 1, "commit": "a" * 40, "files": ["train.py"], "diff": "diff.patch", "left_out": []}
+    (folder / "source" / "source.json").write_text(json.dumps(facts))
 
 
 def _moment(ns: int) -> dict[str, int]:
@@ -123,20 +159,21 @@ def nest(path: Path, _chance: random.Random) -> None:
     path.write_text("[" * 100_000)
 
 
-def _facts(path: Path) -> Any:
-    """The content of run.json or facts.json; None of another file, or of what is no JSON."""
-    if path.suffix != ".json":
-        return None
+def _facts(text: str) -> Any:
+    """What a text says as JSON; None of another text."""
     try:
-        facts = json.loads(path.read_text())
+        facts = json.loads(text)
     except (ValueError, RecursionError):
         return None
     return facts if isinstance(facts, (dict, list)) else None
 
 
 def change_json(path: Path, chance: random.Random) -> None:
-    """One value anywhere in run.json or facts.json becomes one of another type."""
-    facts = place = _facts(path)
+    """One value anywhere in a file of JSON, or in one of its lines, becomes one of another type."""
+    lines = path.read_text().splitlines() if path.suffix == ".jsonl" else []
+    at = chance.randrange(len(lines)) if lines else 0
+    is_json = path.suffix in (".json", ".jsonl")
+    facts = place = _facts(lines[at] if lines else path.read_text()) if is_json else None
     if not facts:
         flip(path, chance)
         return
@@ -147,7 +184,8 @@ def change_json(path: Path, chance: random.Random) -> None:
             continue
         place[key] = chance.choice(VALUES)
         break
-    path.write_text(json.dumps(facts))
+    changed_text = json.dumps(facts)
+    path.write_text("\n".join([*lines[:at], changed_text, *lines[at + 1 :]]))
 
 
 def replace(path: Path, chance: random.Random) -> None:
@@ -201,7 +239,7 @@ def damage(folder: Path, chance: random.Random) -> list[str]:
     made = []
     for _ in range(chance.randrange(1, 4)):
         files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-        described = [path for path in files if path.name == run_folder.DESCRIPTION]
+        described = [path for path in files if path.suffix in (".json", ".jsonl")]
         if files:
             path = chance.choice(described if described and chance.random() < 0.4 else files)
             change = chance.choice(CHANGES)

@@ -80,6 +80,8 @@ def equal(lines: Sequence[MetricCurve], window: float | None) -> pl.DataFrame:
             continue
         xs = [curve.x(axis.name) for curve in lines]
         x = common_end(xs)
+        if math.isnan(x):  # the records of a run that have a time have no value of this metric
+            continue
         values = [
             curves.finite(curves.interpolated(x_of_run, curve.smoothed(window), np.array([x]))[0])
             for x_of_run, curve in zip(xs, lines, strict=True)

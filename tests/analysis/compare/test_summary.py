@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gputel.analysis.compare import summary
-from gputel.analysis.compare.curves import run_phase
+from gputel.analysis.compare.curves import metric_curve, run_phase
 from gputel.analysis.runs import read_run
 
 
@@ -21,6 +22,15 @@ def test_common_end_is_that_of_the_shortest_run() -> None:
 @pytest.mark.parametrize(("end", "points"), [(0.0, []), (math.nan, [])])
 def test_rounds_of_nothing_are_none(end: float, points: list[float]) -> None:
     assert summary.rounds(end) == points
+
+
+def test_axis_on_which_a_run_has_no_place_has_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("".join(f"step {n} | loss: 3.0 | dt: 100.00ms\n" for n in range(5)))
+    placed = run_phase(read_run(path), "a", "train")
+    unplaced = replace(placed, costs={**placed.costs, "time": np.full(5, np.nan)})
+    rows = [summary.equal([metric_curve(track, "loss")], None) for track in (placed, unplaced)]
+    assert [table["axis"].to_list() for table in rows] == [["step", "time"], ["step"]]
 
 
 def test_repeated_steps_count_as_an_interruption(tmp_path: Path) -> None:
