@@ -221,6 +221,10 @@ class Parser:
         return self._infer is None
 
     @property
+    def _is_empty(self) -> bool:
+        return not self.records.begun and not self.records.evaluations.rows.count
+
+    @property
     def strange_bytes(self) -> int:
         """The bytes of lines that no format has read and that may still turn out to be of the training."""
         return sum(map(len, self._strange))
@@ -251,9 +255,9 @@ class Parser:
             self._read_events()
 
     def _guess(self) -> Inferred | None:
-        """The format inferred from lines that no format has read, if they are of the training."""
+        """The format inferred from lines that no format has read, or from all if there is no record yet."""
         nothing = self._is_nothing()
-        lines = b"".join([chunk.data for chunk in self._kept] if nothing else self._strange)
+        lines = b"".join([c.data for c in self._kept] if nothing or self._is_empty else self._strange)
         if not self._infer or not has_candidates(lines):
             return None
         if not nothing and self.records.begun:
@@ -264,8 +268,7 @@ class Parser:
 
     def _is_nothing(self) -> bool:
         """Whether the matching formats read nothing, or passed over the losses: the log is in none of them."""
-        is_empty = not self.records.begun and not self.records.evaluations.rows.count
-        return any(self.hits.values()) and (is_empty or self.unread.are_passed_over)
+        return any(self.hits.values()) and (self._is_empty or self.unread.are_passed_over)
 
     def _read_again(self, inferred: Inferred) -> None:
         """Reads the kept log again, with the inferred format beside the others."""
@@ -281,9 +284,7 @@ class Parser:
         for at, chunk in enumerate(kept, start=1):
             self._ends = ends and at == len(kept)
             self._piece(chunk)
-        matched = {
-            name for name, count in self.hits.items() if count
-        }  # rejects of other formats do not count
+        matched = {name for name, count in self.hits.items() if count}  # others' rejects do not count
         self.rejects = [reject for reject in self.rejects if _format_of(reject) in matched]
 
     def _stop_asking(self) -> None:

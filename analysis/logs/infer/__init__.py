@@ -16,7 +16,7 @@ from gputel.analysis import text
 from gputel.analysis.logs import formats
 from gputel.analysis.logs.infer import blocks, loops, other_domains
 from gputel.analysis.logs.infer.candidates import Candidate, make_candidate
-from gputel.analysis.logs.infer.dialects import LOSS, OPPOSED, PARTS, TRAINED
+from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PARTS, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
 from gputel.analysis.logs.infer.losses import is_average
 from gputel.analysis.logs.infer.places import Named, is_place
@@ -144,6 +144,12 @@ def _main(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate 
         return says * line.shape.count
 
     heaviest = max(records, key=weight)
+    each = [line for line in records if line.loses and line.counts_each_step]
+    if each and heaviest.place is None:
+        return max(each, key=weight)
+    if not heaviest.place and not heaviest.loses:
+        losing = [line for line in records if line.loses and 5 * line.shape.count >= heaviest.shape.count]
+        heaviest = max(losing, key=weight, default=heaviest)
     whole = [
         line for line in records if line.place and line.loses and 5 * line.shape.count >= heaviest.shape.count
     ]
@@ -271,7 +277,7 @@ def _average_as_loss(chosen: list[Candidate]) -> list[Candidate]:
     columns = dict.fromkeys(cell.column for line in records for cell in line.metrics if cell.column)
     averages = [cell.column for line in records for cell in line.metrics if _is_average_loss(cell)]
     losses = [name for name in columns if LOSS.search(name) and not name.endswith("_avg")]
-    parts = any(PARTS.search(name) or OPPOSED.search(name) for name in columns)
+    parts = any(PARTS.search(name) or OPPOSED.search(name) or GLUED.search(name) for name in columns)
     only = averages[:1] or (losses if len(losses) == 1 and not parts else _in_turn(records))
     if "loss" in columns or not only:
         return chosen

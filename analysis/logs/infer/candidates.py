@@ -37,6 +37,7 @@ _REWARD = re.compile(
     r"(?i)(?:^|[\W_])(?:rewards?|ep_?rew\w*|returns?|utility|fitness|success(?:[ _]rate)?)(?:$|[\W_])"
 )
 _LEARNS = re.compile(r"(?i)\blr\b|learn")
+_BEST = re.compile(r"(?i)(?:the )?best(?![a-z])")
 _EPISODE = re.compile(r"(?i)episod(?:es?|ic)|time_?steps?|\b(?:games?|cycles?|generations?)\b")
 
 
@@ -80,6 +81,15 @@ class Candidate:
         """Whether its counter falls, as an index within epochs does."""
         steps = integers(self.shape.column(self.place.at)) if self.place else None
         return any(b < a for a, b in pairwise(steps or ()))
+
+    @property
+    def counts_each_step(self) -> bool:
+        """Whether its step rises by one from line to line: what stands between two of them is of one step."""
+        if self.place is None or self.place.column not in ("step", "iteration"):
+            return False
+        steps = integers(self.shape.column(self.place.at)) or []
+        by_one = sum(b - a == 1 for a, b in pairwise(steps))
+        return len(steps) >= OFTEN and by_one >= 0.9 * (len(steps) - 1)
 
     @property
     def changing(self) -> list[str]:
@@ -198,7 +208,7 @@ def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
         return replace(candidate, role="eval", named=tuple(_without_samples(candidate)))
     if evals:
         return replace(candidate, role="mixed")
-    if _evaluates(candidate, headed=headed) or _scores(candidate):
+    if _evaluates(candidate, headed=headed) or _scores(candidate) or _is_with_best(candidate):
         return as_evaluation(candidate)
     return candidate
 
@@ -217,6 +227,16 @@ def _scores(candidate: Candidate) -> bool:
     """Whether it gives precision and recall and nothing of the training."""
     measures = {cell.source.lower().split()[-1] for cell in candidate.metrics if cell.source}
     return {"precision", "recall"} <= measures and not candidate.evidence and candidate.place is None
+
+
+def _is_with_best(candidate: Candidate) -> bool:
+    """Whether a loss without a place stands beside the best measure so far, which only evaluations have."""
+    if candidate.place or not candidate.loses or {"lr", "grad_norm", "dt_ms"} & {*candidate.columns}:
+        return False
+    return any(
+        _BEST.match(cell.source) and MEASURE.search(cell.source) and "loss" not in cell.source.lower()
+        for cell in candidate.metrics
+    )
 
 
 def as_evaluation(candidate: Candidate) -> Candidate:
@@ -243,9 +263,12 @@ def _without_samples(candidate: Candidate) -> list[Named]:
 
 
 def _without_counts(candidate: Candidate) -> list[Named]:
-    """Drops a value with its total, such as `minibatch 90/90`, that is no place."""
-    counted = {n.at - 1 for n in candidate.named if n.slot.column == "total"}
-    return [replace(n, column=None) if n.at in counted and not is_place(n) else n for n in candidate.named]
+    """Drops a value with its total, such as `minibatch 90/90`, and the best of a measure beside it."""
+    dropped = {n.at - 1 for n in candidate.named if n.slot.column == "total"}
+    best = {n.at for n in candidate.metrics if _BEST.match(n.source)}
+    measured = any(n.at not in best and MEASURE.search(n.column or "") for n in candidate.metrics)
+    dropped |= best if measured else set()
+    return [replace(n, column=None) if n.at in dropped and not is_place(n) else n for n in candidate.named]
 
 
 def _is_epoch(candidate: Candidate) -> bool:

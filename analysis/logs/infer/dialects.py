@@ -80,6 +80,7 @@ LOSS = re.compile(
     r"(?i)^(?!\w*best_)(?!(?:min|max|actor\w*|critic\w*|aux\w*|entropy|gen|generator|disc\w*|d|g|style|content|commit\w*|perceptual|z)_)"
     r"(?:\w+_loss|loss_(?!scal|weight|coe|factor|avg|d$|g$|disc|gen|enc|dec|\d)[a-z]\w*)$"
 )
+GLUED = re.compile(r"(?i)(?<!val)(?<!train)(?<!valid)(?<!test)[a-z]loss$")  # `cutloss`, a loss of something
 # Losses of networks that play against each other: such a run has no total.
 OPPOSED = re.compile(r"(?i)^(?:gen|generator|disc|discriminator|d|g|style|content|perceptual)_(?:\w+_)?loss$")
 # Measures that say what they are only together with the place.

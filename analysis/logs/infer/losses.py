@@ -56,7 +56,7 @@ def without_foreign_mean(cells: list[Named], shape: LineShape) -> list[Named]:
 
     `Smooth Loss: 5.4` beside `All Loss: 182.6` is a penalty for roughness.
     """
-    losses = [value for cell in cells if cell.column == "loss" for value in _numbers(shape.column(cell.at))]
+    losses = [value for cell in cells if cell.column == "loss" for value in numbers(shape.column(cell.at))]
     if len(losses) < _FEW or not all(map(math.isfinite, losses)):
         return cells
     return [
@@ -68,11 +68,11 @@ def without_foreign_mean(cells: list[Named], shape: LineShape) -> list[Named]:
 
 
 def _is_outside(cell: Named, shape: LineShape, range_of: Sequence[float]) -> bool:
-    means, low, high = _numbers(shape.column(cell.at)), min(range_of), max(range_of)
+    means, low, high = numbers(shape.column(cell.at)), min(range_of), max(range_of)
     return bool(means) and not any(low <= value <= high for value in means)
 
 
-def _numbers(column: Sequence[bytes]) -> list[float]:
+def numbers(column: Sequence[bytes]) -> list[float]:
     try:
         return [float(value.replace(b",", b"")) for value in column]
     except ValueError:  # words: `n/a`

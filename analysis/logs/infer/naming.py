@@ -27,7 +27,13 @@ from gputel.analysis.logs.infer.dialects import (
     TIMES,
     TOKEN_RATES,
 )
-from gputel.analysis.logs.infer.losses import LASTS, normal_name, with_loss, without_foreign_mean
+from gputel.analysis.logs.infer.losses import (
+    LASTS,
+    normal_name,
+    numbers,
+    with_loss,
+    without_foreign_mean,
+)
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.infer.slots import SAMPLES, Slot, find_slots, integers, is_text
@@ -37,6 +43,7 @@ from gputel.analysis.logs.values import Scale, seconds
 
 _SHORT_SETS = {"v_": "val_", "t_": "train_"}
 SHORT = 5
+_LARGEST_RATE = 10  # of learning, where the name is `rate` alone
 SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
 _INITIAL = re.compile(r"(?i)^initial_")
 _ENDS = re.compile(r"(?i)_loss$")
@@ -269,11 +276,16 @@ def _sane(cell: Named, column: Sequence[bytes]) -> Named:
         return replace(cell, column="dt_ms" if fractions else None, unit=cell.unit or "s")
     if cell.column == "step" and cell.source.lower().endswith("steps") and _falls(column):
         return replace(cell, column=legal(cell.source))  # counted within each episode
-    if cell.column == "lr" and "/" in (cell.unit or ""):
+    if cell.column == "lr" and ("/" in (cell.unit or "") or _is_speed(cell, column)):
         return replace(cell, column=legal(cell.source))
     if cell.column in PLACES and cell.unit not in (None, "s"):
         return replace(cell, column=None)
     return cell
+
+
+def _is_speed(cell: Named, column: Sequence[bytes]) -> bool:
+    """Whether a `rate` is larger than any learning rate: of samples, or of frames."""
+    return cell.source.lower() == "rate" and max(numbers(column), default=0) > _LARGEST_RATE
 
 
 def _is_loss(slot: Slot) -> bool:

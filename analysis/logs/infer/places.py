@@ -18,6 +18,7 @@ from gputel.analysis.logs.patterns import lazy_regex
 
 PLACES = {"step": "total_steps", "iteration": "total_steps", "batch": "total_steps", "epoch": "epochs"}
 _RATE = lazy_regex(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
+_OF_SAMPLES = lazy_regex(rb"(?i)\W{0,3}(?:samples?|images?|tokens?|examples?|sentences?|frames?|words?)\b")
 _STEPS = ("step", "iteration", "batch")
 
 
@@ -104,7 +105,8 @@ def _epochs(cells: list[Named], shape: LineShape) -> list[Named]:
     if (first.slot.key or "").lower() in SETS and between.endswith(b"["):
         return [replace(first, column="epoch"), *cells[1:]]
     if between == b"," and first.column is second.column is None and first.slot.column is None:
-        batch = replace(second, column="batch", source="#")
+        counted = len(cells) > 2 and cells[2].slot.column == "total"  # `[3, 200/2000]` is an index
+        batch = second if counted else replace(second, column="batch", source="#")
         return [replace(first, column="epoch", source="#"), batch, *cells[2:]]
     return cells
 
@@ -142,9 +144,10 @@ def _pair(
         return None
     if not is_nameless and not (cell.column in _STEPS and epoch and _restarts(values, cell, epoch, shape)):
         return None
-    if is_nameless and epoch and _runs_on(values, epoch, shape):
+    counts_samples = _OF_SAMPLES.match(shape.words[total.at + 1]) is not None
+    if is_nameless and epoch and not counts_samples and _runs_on(values, epoch, shape):
         return _as_places(cell, total, "step", "total_steps", guessed=True)
-    if is_nameless and is_samples(values, totals[0]):
+    if is_nameless and (counts_samples or is_samples(values, totals[0])):
         return replace(cell, column="samples", source="#"), total
     place, whole = ("index", "length") if epoch else ("step", "total_steps")
     return _as_places(cell, total, place, whole, guessed=is_nameless)

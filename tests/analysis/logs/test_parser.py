@@ -162,3 +162,13 @@ def test_format_that_only_rejects_lines_keeps_no_other_from_them(read: Callable[
     line = "2020-04-27 20:21:{0},180:INFO:[TRAIN] Epoch: [1] [{0}00/60000] Loss: [2.{0}]\n"
     log = read("".join(line.format(i) for i in range(10, 40)))
     assert (log.records.height, log.records["loss"][0], log.rejects) == (30, 2.1, [])
+
+
+def test_epochs_that_another_format_knows_hold_the_batches_of_an_unknown_one(
+    read: Callable[[str], Log],
+) -> None:
+    """Keras prints `Epoch 1/3` too; the 40 of `Batch 1/40` is the length of an epoch, not the run's total."""
+    batches = "".join(f"  Batch {i}/40\n    Loss: {{0}}.{i}\n    Grad norm: 2.{i}\n" for i in (1, 11, 21))
+    log = read("".join(f"Epoch {e}/3\n" + batches.format(9 - e) for e in (1, 2, 3)))
+    assert log.records["step"].to_list() == [1, 11, 21] * 3
+    assert "total_steps" not in log.records.columns or not log.records["total_steps"].count()
