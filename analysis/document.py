@@ -1,4 +1,4 @@
-"""What a command answers with: panels, tables and a page of them, without a pixel; and any answer as strict JSON.
+"""The answer of a command as a document of panels and tables, without a pixel; and any answer as strict JSON.
 
 A curve may lie on several x axes at once, by name, so that a page can switch between steps, tokens and hours.
 NaN is what was not measured: the curve has a hole there.
@@ -62,7 +62,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Marker:
-    """What happened at `x`, or from there to `end`; drawn behind the curves."""
+    """An event at `x`, or from there to `end`, drawn behind the curves."""
 
     kind: str
     text: str
@@ -248,7 +248,7 @@ class Document:
 
 
 def caution(simulated: object, *, composed: bool = False) -> str | None:
-    """What every output must say of a run that no GPU or no training has made; None of a real one."""
+    """The warning that every output of a simulated or synthetic run must show; None for a real one."""
     if simulated:
         return f"SIMULATED: {simulated}; no real GPU data"
     return "synthetic log" if composed else None

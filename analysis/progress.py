@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 
 
 class Watcher(Protocol):
-    """What shows the stages; `total` is 0 where it is unknown."""
+    """Shows the stages; `total` is 0 if it is unknown."""
 
     def begin(self, label: str, total: float, unit: str) -> None: ...
 

@@ -55,7 +55,7 @@ def _one_by_one(
 
 
 def _deaths(ray: Any) -> tuple[type[Exception], ...]:
-    """What Ray raises where a worker ended without an answer."""
+    """The exceptions that Ray raises if a worker ended without an answer."""
     return (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError)
 
 
@@ -121,7 +121,7 @@ def _ask_for_answer(address: str) -> None:
 
 
 def _as_error(address: str | None, error: Exception) -> GputelError:
-    """What keeps this process from the cluster, in one line; Ray takes several."""
+    """The reason why the cluster cannot be used, in one line; Ray takes several."""
     cause = " ".join(str(error).split())[:200]
     if "ersion mismatch" in cause:
         fault = (

@@ -101,7 +101,7 @@ class ParsedLog:
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """What makes the reading doubtful; empty where the log was understood."""
+        """Reasons why the reading is doubtful; empty if the log was understood."""
         return self.log.doubts
 
     @property

@@ -159,7 +159,7 @@ class Run:
         return self._recorded.downtime_s
 
     def per_step(self) -> pl.DataFrame:
-        """What each step took and cost: a row per record, divided by the steps that it stands for."""
+        """Time and cost of each step: a row per record, divided by the number of steps that it covers."""
         from gputel.analysis.align import join
 
         return join.per_step(self.data)

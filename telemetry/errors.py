@@ -32,7 +32,7 @@ def _rebuild(place: str, fault: str, hint: str, exit_code: int) -> GputelError:
 
 
 def reason(error: Exception) -> str:
-    """What failed, such as `No space left on device`; never empty, though an OSError may bear no text."""
+    """The reason, such as `No space left on device`; never empty, even if the OSError has no text."""
     if isinstance(error, OSError) and error.errno:
         return error.strerror or os.strerror(error.errno)
     return str(error) or type(error).__name__

@@ -32,7 +32,7 @@ class Repository:
     is_filtered: bool
 
     def ask(self, *words: str, most: int = LARGEST, seconds: float = 2.0) -> bytes | None:
-        """What git answers, one byte more than `most` at most; None if it fails or takes too long."""
+        """The output of git, cut after `most` + 1 bytes; None if it fails or takes too long."""
         return _answer(self.folder, self.top, self.settings, words, most, seconds)
 
 

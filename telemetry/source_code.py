@@ -1,4 +1,4 @@
-"""What the code was: the uncommitted changes and the files that the command names -> `source/` in the run folder.
+"""The state of the code: uncommitted changes and the files that the command names -> `source/` in the run folder.
 
 A process of its own saves them once the command runs, since a large diff takes seconds to mask. Everything is
 bounded, and masked line by line; files with names of secrets are never read.
@@ -38,7 +38,7 @@ SCHEMA = 1
 
 
 class LeftOut(NamedTuple):
-    """What was not saved, and why."""
+    """A file that was not saved, and why."""
 
     name: str
     why: str

@@ -1,4 +1,4 @@
-"""What the guard of a recording knows of the training now, for the process that pushes it: figures and alarms.
+"""The training's state now, from the guard to the process that pushes it: figures and alarms.
 
 One hidden file in the segment, replaced as a whole each second. A state that is older than that by far counts as
 unknown, as the guard may have been killed.

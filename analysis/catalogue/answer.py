@@ -1,4 +1,4 @@
-"""What `gputel runs` answers: columns and rows of the runs that a question names."""
+"""The answer of `gputel runs`: columns and rows of the runs that a question names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STALE = "a run that was computed while it went on is shown as of then"
 
 @dataclass(frozen=True)
 class RunsQuestion:
-    """What is asked; no `columns` are the usual ones."""
+    """The question; without `columns` the usual ones are shown."""
 
     places: tuple[Path, ...] = ()
     where: str | None = None

@@ -210,7 +210,7 @@ def _of_recording(subject: RunData, recording: Recording) -> dict[str, Any]:
 
 
 def _verdict(subject: RunData) -> str | None:
-    """What limited a recorded run, as its report says; simulated GPUs say nothing."""
+    """The bottleneck of a recorded run, as its report has it; None with simulated GPUs."""
     from gputel.analysis.report import bottleneck
     from gputel.analysis.report.run_report import make_report
     from gputel.analysis.report.verdicts import UNKNOWN

@@ -1,4 +1,4 @@
-"""What the GPUs of a run drew, reached and cost -> facts."""
+"""Power, peaks and cost of a run's GPUs -> facts."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def default_file() -> Path:
 
 @dataclass
 class Changes:
-    """What an update did."""
+    """Counts of an update."""
 
     computed: int = 0
     unchanged: int = 0
@@ -95,7 +95,7 @@ def gone_if_damaged(file: Path) -> Iterator[None]:
 
 
 def _hindrance(file: Path, error: sqlite3.Error) -> GputelError | None:
-    """What to tell of an error that is no damage of the file; None of damage."""
+    """The message for an error that is no damage of the file; None for damage."""
     if not any(word in str(error) for word in NO_DAMAGE):
         return None
     hint = "try again" if "locked" in str(error) else f"{ELSEWHERE}, or ask with --no-update"
@@ -221,7 +221,7 @@ def _looked_through(
 
 
 class KnownRun(NamedTuple):
-    """What the index knows of a path: its signature, and when it was looked at."""
+    """A path in the index: its signature, and when it was looked at."""
 
     signature: str
     version: int
@@ -239,7 +239,7 @@ class KnownRun(NamedTuple):
 
 
 def _known(connection: sqlite3.Connection) -> dict[str, KnownRun]:
-    """What is known of each path; a row that is damaged knows nothing."""
+    """The known run at each path; nothing for a damaged row."""
     rows = connection.execute(
         "SELECT * FROM (SELECT path, signature, facts_version, looked, status FROM runs "
         "UNION ALL SELECT path, signature, facts_version, NULL, NULL FROM others) "
@@ -256,7 +256,7 @@ def _quick_signature(entry: os.DirEntry[str], before: str) -> str | None:
 
 
 def signature(path: Path) -> str:
-    """What changes when a run does: sizes and times of its files; of a recording that ended, its description's."""
+    """A value that changes with the run: sizes and times of its files; of its run.json, if the recording ended."""
     name = str(path)
     if os.path.lexists(f"{name}/{NAME}") and _was_not_continued(name) and (ended := _of_ended(name)):
         return ended

@@ -38,7 +38,7 @@ class Token(NamedTuple):
 
 
 class KnownNames:
-    """What the index knows by name."""
+    """The names of facts, settings and metrics in the index."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

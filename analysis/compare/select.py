@@ -36,7 +36,10 @@ LOSS = re.compile(r"(?:^|_)loss(?:_avg)?$")
 
 @dataclass(frozen=True)
 class Selection:
-    """What is compared. `phases`: all that could be chosen; `tokenizers`: why losses cannot be compared, if so."""
+    """What is compared: a curve per run.
+
+    `phases`: all that could be chosen; `tokenizers`: why losses cannot be compared, if so.
+    """
 
     curves: list[MetricCurve]
     metric: str

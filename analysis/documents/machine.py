@@ -1,4 +1,4 @@
-"""What the machine around the GPUs did, as facts of a report."""
+"""The machine around the GPUs, as facts of a report."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _memory(summary: MachineSummary) -> str | None:
 
 
 def _limits(groups: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What the control groups of the command allow, and how near it came."""
+    """The limits of the command's control groups, and how near it came to them."""
     for group in groups:
         cores, memory, parts = group["cpu_limit_cores"], group["mem_limit_mib"], list[str]()
         if cores is not None:
@@ -127,7 +127,7 @@ def _gpu_users(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _user(process: Mapping[str, Any]) -> str:
-    """What a process is called: one of the command by its rank, another one by its number."""
+    """The name of a process: with its rank if it is the command's, otherwise with its number."""
     number = str(process["process"]).partition(".")[0]
     if process["role"] == UNSEEN:
         return f"a process that cannot be seen from here, number {number} by the driver"

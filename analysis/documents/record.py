@@ -158,7 +158,7 @@ def _gpu(gpu: GpuTotals) -> str:
 
 
 def _overhead(sampling: SamplingSummary | None) -> str | None:
-    """What sampling cost; a recording of a second has only the cost of its start."""
+    """The cost of sampling; a recording of a second has only the cost of its start."""
     if not sampling or sampling.driver_share is None:
         return None
     share, start = sampling.cpu_share, f"{sampling.startup_cpu_s:.2f} s of CPU to start"
@@ -183,7 +183,7 @@ def _unit(value: float | None, form: str) -> str | None:
 
 
 def info_document(contents: RunContents) -> Document:
-    """What a run folder holds."""
+    """The document of `gputel info`: the contents of a run folder."""
     commit, path = contents.git, contents.path
     facts = FactList(
         {

@@ -1,4 +1,4 @@
-"""What the processes of a training do now, and who holds up the others -> a document."""
+"""States of the processes of a training, and the verdict on which holds up the others -> a document."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from gputel.telemetry.run_folder import Segment
 
 @dataclass(frozen=True)
 class _OnNode:
-    """What one node saw. `until` is when it was over; None if it was not."""
+    """A hang as one node saw it. `until` is when it was over; None if it was not."""
 
     incident: Incident
     node: str | None

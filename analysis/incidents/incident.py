@@ -95,7 +95,7 @@ def read(segment: Path) -> Iterator[Incident]:
 
 
 def processes(incident: Incident) -> list[Standing]:
-    """What each process of an incident did; a warning if that cannot be read."""
+    """The state of each process of an incident; warns if that cannot be read."""
     path = incident.folder / FILE
     try:
         return [_standing(each) for each in parse_json(read_own(path))["processes"]]

@@ -1,4 +1,4 @@
-"""What the watcher of hangs watches, and how long a silence it allows: passed on by the recorder as an argument.
+"""Arguments of the watcher of hangs: the segment, the processes, and the longest silence that is allowed.
 
 It imports nothing heavy: the recorder must stay without threads, or a signal would end it.
 """
@@ -24,7 +24,7 @@ class Silence:
 
 @dataclass(frozen=True)
 class WatchOrder:
-    """What the watcher watches; `command` and `recorder` are process numbers."""
+    """The run to watch; `command` and `recorder` are process numbers."""
 
     segment: str
     folder: str

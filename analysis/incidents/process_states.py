@@ -70,7 +70,7 @@ class Standing:
 
 
 def standings(rounds: Sequence[Looks]) -> list[Standing]:
-    """What each process of the last look did over all of them."""
+    """The state of each process of the last look, over all looks."""
     if not rounds:
         return []
     last = with_missing_rank(rounds[-1])

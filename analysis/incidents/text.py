@@ -25,7 +25,7 @@ def overview(found: Sequence[Standing], verdict: HangVerdict | None) -> Iterator
 
 
 def group_lines(members: Sequence[Standing]) -> list[str]:
-    """What the group does, and its frames without those of the import system, of which an import has hundreds."""
+    """The group's state, and its frames without those of the import system, of which an import has hundreds."""
     shown = (frame for frame in members[0].look.main if not frame.file.startswith(IMPORTS))
     frames = [f"  {mask(frame_text(frame))}" for frame in shown]
     return [mask(group_title(members)), *(frames or ["  (no stack)"]), ""]

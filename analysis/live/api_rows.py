@@ -1,4 +1,4 @@
-"""What a training gives by `gputel.log` while it runs: rows of a log beside the printed one of its segment.
+"""Values given by `gputel.log` while a training runs: rows of a log beside the printed one of its segment.
 
 Rows come from the run folder and, on the machine of the run, from memory, so that none is late.
 """

@@ -14,7 +14,7 @@ from gputel.telemetry import own_process
 
 @dataclass(frozen=True)
 class Instructions:
-    """What the guard does, from the command line. `command` and `recorder` are process numbers, 0 for none."""
+    """The guard's instructions, from the command line. `command` and `recorder` are process numbers, 0 for none."""
 
     run: str = ""
     segment: str = ""

@@ -25,7 +25,7 @@ FARTHEST = 3.0  # times the median pause of its kind, at most
 
 
 class Pause(NamedTuple):
-    """What the time up to a step has beyond its steps; `kind` names what was printed in it, None of a stall."""
+    """Time before a step beyond that of its steps; `kind` names what was printed in it, None for a stall."""
 
     step: float
     seconds: float
@@ -135,7 +135,7 @@ class LogPace:
         return all(gap.seconds.is_integer() for gap in self._gaps)
 
     def _kinds(self, lines: pl.Series) -> pl.Series:
-        """What was printed between each record and the one before it; null of nothing."""
+        """The kind of line between each record and the one before it; null if there is none."""
         named, numbers = np.array([line for line, _ in self._named]), lines.to_numpy()
         places = np.searchsorted(named, numbers, side="right")
         before = np.searchsorted(named, np.append(self._line, numbers[:-1]), side="right")

@@ -57,7 +57,7 @@ class Followed:
 
     @property
     def trouble(self) -> str | None:
-        """What keeps its logs from being read now; None if nothing does."""
+        """The fault that keeps its logs from being read now; None without one."""
         troubles = [(name, stream.source.trouble) for name, stream in self.streams.items()]
         return "; ".join(f"{name}: {text}" if name else text for name, text in troubles if text) or None
 

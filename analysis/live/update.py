@@ -29,7 +29,7 @@ def segment_of(stream: str) -> str | None:
 
 
 class ReadSoFar(Protocol):
-    """What is known of a log or a store beside its rows."""
+    """Facts of a log or a store beside its rows."""
 
     @property
     def config(self) -> dict[str, float | str]: ...

@@ -38,7 +38,7 @@ class RunCost:
 
     @property
     def caution(self) -> str | None:
-        """What to know about the number of GPUs; None if the run names it."""
+        """A warning about the number of GPUs; None if the run names it."""
         return "for one GPU: the log names no number, give --gpus" if self.gpus is None else None
 
     @property

@@ -19,7 +19,7 @@ UNSURE = ("line",)  # what may still change in a row that was handed out
 
 @dataclass(frozen=True)
 class WholeLog:
-    """What a log that is made anew says beside its rows."""
+    """Facts beside the rows of a log that is made anew."""
 
     log: Log
     is_settled: bool = True

@@ -56,7 +56,7 @@ class ParsedRows(Protocol):
 
 
 def doubts(log: ParsedRows) -> tuple[Doubt, ...]:
-    """What makes the reading of the log doubtful, in the order of `CHECKS`."""
+    """Reasons why the reading of the log is doubtful, in the order of `CHECKS`."""
     return tuple(doubt for check in CHECKS for doubt in check(log))
 
 

@@ -1,4 +1,4 @@
-"""What the cells of a telemetry header mean: a printed name -> a reading's column, its unit and scale.
+"""Headers of telemetry tables: a printed name -> a reading's column, its unit and scale.
 
 It knows the names of nvidia-smi's query and dmon, of dcgmi's dmon, and those that people give the columns of their
 own CSV (`gpu0_power_w`, `temperature_C`, `mem_used_gb`). An unknown name becomes a legal column name.

@@ -146,7 +146,7 @@ class Log:
 
     @cached_property
     def doubts(self) -> tuple[Doubt, ...]:
-        """What makes this reading doubtful; nothing where the log was understood."""
+        """Reasons why this reading is doubtful; empty if the log was understood."""
         from gputel.analysis.logs import doubts
 
         return doubts.doubts(self)

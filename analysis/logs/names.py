@@ -1,4 +1,4 @@
-"""What things are called: a printed name and unit -> the column, as columns.py names it.
+"""A printed name and unit -> the column, as columns.py names it.
 
 `lm loss`, `train_loss` and `loss/train/total` are `loss`. An unknown name stays as printed, made legal, with its
 unit behind it, so every metric has a column.

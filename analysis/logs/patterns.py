@@ -175,7 +175,7 @@ class Reject:
 
 @dataclass(frozen=True)
 class EngineResult:
-    """What an engine found in one piece of data: hits in the order of patterns, rejects in the order of lines."""
+    """The result of an engine for a piece of data: hits in the order of patterns, rejects in that of lines."""
 
     lines: int
     hits: list[Hits]

@@ -1,4 +1,4 @@
-"""What stands before a record -> its rank and its time.
+"""The text before a record -> its rank and its time.
 
 A timestamp may lack the year, the date, or the zone. It is first read in `Stamps`' own count of years and days,
 which goes on at midnight and New Year; where that count lies on the calendar is decided at the end, from the

@@ -165,7 +165,7 @@ WORTH = patterns.lazy_regex(
 
 
 class SaveWords(NamedTuple):
-    """What the words of a line about saving say."""
+    """The meaning of a line about saving."""
 
     intends: bool  # to save later
     announces: bool  # and does not say that it is done

@@ -1,4 +1,4 @@
-"""What a run does besides computing steps, in seconds: start, evaluations, checkpoints, communication, data."""
+"""Time of a run beyond its steps, in seconds: start, evaluations, checkpoints, communication, data."""
 
 from __future__ import annotations
 

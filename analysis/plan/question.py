@@ -15,7 +15,7 @@ BATCHES = (32, 16, 8, 4, 2, 1)
 
 @dataclass(frozen=True)
 class Question:
-    """What is planned. `device_batch` None: the largest of `BATCHES` that fits.
+    """The question of a plan. `device_batch` None: the largest of `BATCHES` that fits.
 
     The length follows from the first given of `steps`, `tokens`, `hours` or `budget`, else from `ratio`."""
 

@@ -354,7 +354,7 @@ class _Numbers(Formatter):
 
 
 def _letter(widest: float) -> tuple[float, str]:
-    """What numbers up to this one are divided by, and the letter that says so."""
+    """The divisor of numbers up to this one, and its letter: 1000 and `k`."""
     letters = ((1e12, 1e12, "T"), (1e9, 1e9, "B"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
     return next(((size, letter) for least, size, letter in letters if widest >= least), (1.0, ""))
 

@@ -26,7 +26,7 @@ BUSY = 20.0  # % utilization of a GPU that takes part
 
 @dataclass(frozen=True)
 class Findings:
-    """What a report found of a run: the overlap of log and readings, sums by kind of span, GPUs, and its MFU."""
+    """Results of a report on a run: the overlap of log and readings, sums by kind of span, GPUs, and its MFU."""
 
     shared: Mapping[str, Any] | None
     totals: pl.DataFrame

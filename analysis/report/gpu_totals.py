@@ -66,7 +66,7 @@ class _Edge:
 
 @dataclass(frozen=True)
 class GpuTotals:
-    """What one GPU did over a recording; None if not measured, of a refresh rate also with too few changes."""
+    """Totals of one GPU over a recording; None if not measured, of a refresh rate also with too few changes."""
 
     gpu: str
     measured_s: float

@@ -93,13 +93,13 @@ class Report:
 
     @cached_property
     def incidents(self) -> list[Incident]:
-        """What was seen of hangs, while a recording with `--inside stacks` ran."""
+        """The hangs that a recording with `--inside stacks` saw."""
         recording = self.subject.recording
         return hangs.read(recording.folder.segments) if recording else []
 
     @cached_property
     def timings(self) -> pl.DataFrame:
-        """What the training timed by `gputel.span`, of its first rank: `name`, `count`, `seconds`."""
+        """Spans that the first rank timed by `gputel.span`: `name`, `count`, `seconds`."""
         recording = self.subject.recording
         if recording is None:
             return api_rows.sums_of(())
@@ -108,7 +108,7 @@ class Report:
 
     @cached_property
     def step_shares(self) -> pl.DataFrame:
-        """What the steps of each rank consist of, where a recording with `--inside steps` saw them."""
+        """The parts of the steps of each rank, if a recording with `--inside steps` saw them."""
         return step_shares(self.subject)
 
     @cached_property

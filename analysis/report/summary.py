@@ -80,7 +80,7 @@ class SamplingSummary:
 
 @dataclass(frozen=True)
 class RecordingSummary:
-    """What the end of a recording shows: how long, how well, and what each GPU did."""
+    """The closing report of a recording: how long, how well, and the totals of each GPU."""
 
     run: str
     path: str
@@ -138,7 +138,7 @@ class RecordedReadings:
 
 @dataclass(frozen=True)
 class RunContents:
-    """What `gputel info` shows of a run folder; `telemetry` is None if nothing was sampled."""
+    """The answer of `gputel info`; `telemetry` is None if nothing was sampled."""
 
     run: str
     path: str

@@ -40,7 +40,7 @@ Cell = tuple[int, int, dict[str, float]]  # step, time in ns, values
 
 @dataclass(frozen=True)
 class GivenRows:
-    """What the processes of one segment gave; the first rank speaks for the run, others keep their number."""
+    """Values from the processes of one segment; the first rank speaks for the run, others keep their number."""
 
     cells: dict[int | None, list[Cell]] = field(default_factory=dict)
     config: dict[str, float | str] = field(default_factory=dict)

@@ -44,7 +44,7 @@ class Scalar:
 
 @dataclass
 class EventRecord:
-    """What one record says."""
+    """One record of an event file."""
 
     wall_time: float = 0.0
     step: int = 0

@@ -134,7 +134,7 @@ def _wrote(paths: list[Path]) -> None:
 
 
 def _named(words: Sequence[str], where: str | None, skipped: list[Skipped]) -> list[RunSource]:
-    """What the words name; with a condition, those of the known runs that meet it."""
+    """The runs that the words name; with a condition, the known runs that meet it."""
     from gputel.cli import sources
 
     if where is None:

@@ -32,7 +32,7 @@ MOST_THREADS = 4
 
 @dataclass(frozen=True)
 class ReportOrder:
-    """What the report is made of, and how it is shown."""
+    """The run to report on, and how to show it."""
 
     run: str
     tables: Sequence[str]

@@ -1,4 +1,4 @@
-"""What the driver says of a GPU's users -> which processes of the command use it, and who else.
+"""A GPU's users as the driver lists them -> the processes of the command that use it, and the others.
 
 In a container the driver may say numbers of the host, which can equal a number in the container. So inside one a
 number counts only if its process has a device of NVIDIA open. If a single number then belongs to no process, and a

@@ -182,12 +182,12 @@ COUNTS = re.compile(
 
 
 def meminfo(root: Path) -> HostSource:
-    """What fills the memory."""
+    """Amounts of memory by use."""
     return HostSource("meminfo", HOST, SLOW, MEMINFO, (KernelFile(root / "proc/meminfo"),), _memory)
 
 
 def vmstat(root: Path) -> HostSource:
-    """What a shortage of memory costs."""
+    """Costs of a shortage of memory: faults, reclaims, swapping."""
     return HostSource("vmstat", HOST, SLOW, VMSTAT, (KernelFile(root / "proc/vmstat"),), _paging)
 
 

@@ -1,4 +1,4 @@
-"""What the processes of a training show from inside: their stacks when they are asked, and their steps.
+"""The inside of a training's processes: their stacks, when they are asked, and their steps.
 
 environment   the folder in memory where both sides meet, and the two variables that bring the hook into the command
 hook/         what is put into the command's Pythons

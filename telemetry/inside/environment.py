@@ -58,7 +58,7 @@ class Inside:
         return self.level != "off" and self.folder is not None
 
     def as_json(self) -> dict[str, str | None]:
-        """What run.json says of it."""
+        """Its entry in run.json."""
         folder = None if self.folder is None else str(self.folder)
         return {"level": self.level, "folder": folder, "reason": self.reason}
 

@@ -1,4 +1,4 @@
-"""What the user sees during a recording: a status line on a terminal, and each fault once."""
+"""The display during a recording: a status line on a terminal, and each fault once."""
 
 from __future__ import annotations
 

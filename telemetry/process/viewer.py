@@ -48,7 +48,7 @@ FIRST_REPORT = 2 * SECOND
 
 @dataclass(frozen=True)
 class Job:
-    """What to record."""
+    """The recording to make."""
 
     folder: Path
     """The segment's folder."""

@@ -51,7 +51,7 @@ class SendingRate:
 
 @dataclass
 class Sent:
-    """What couriers have put."""
+    """Counts of the objects that were sent."""
 
     objects: int = 0
     bytes: int = 0

@@ -20,7 +20,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class Version(NamedTuple):
-    """What a file is, by its bytes."""
+    """Size and digest of a file."""
 
     size: int
     sha256: str
@@ -28,7 +28,7 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True)
 class Seal:
-    """What a sealed segment holds."""
+    """The files of a sealed segment."""
 
     files: Mapping[str, Version]
     bundles: int

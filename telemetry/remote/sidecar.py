@@ -73,7 +73,7 @@ class PushOrder:
 
 @dataclass(frozen=True)
 class Sending:
-    """What one process sends."""
+    """The work of one sending process."""
 
     sync: SyncOrder | None = None
     push: PushOrder | None = None

@@ -45,7 +45,7 @@ SIGNS = (
 
 @dataclass(frozen=True)
 class StoredObject:
-    """What a listing says of an object."""
+    """An object in a listing."""
 
     name: str
     size: int
@@ -213,7 +213,7 @@ def _keys_of_boto3() -> dict[str, Any]:
 
 
 def _explanation(error: Exception) -> tuple[str, str]:
-    """What failed, in one line without secrets, and what to do."""
+    """The fault in one line without secrets, and how to fix it."""
     from obstore import exceptions
 
     text = str(error)

@@ -49,7 +49,7 @@ def thread_usage() -> resource.struct_rusage:
 
 @dataclass
 class ReadCost:
-    """What one read of a tier takes inside the driver, which may go over several ticks."""
+    """Time of one read of a tier inside the driver; a read may take several ticks."""
 
     calls: dict[CallKey, int] = field(default_factory=dict)
     """Nanoseconds of each call, over all GPUs."""
@@ -74,7 +74,7 @@ class ReadCost:
 
 @dataclass
 class TierBudget:
-    """What reading one tier costs, and how often it is read."""
+    """The cost of reading one tier, and how often it is read."""
 
     planned: PlannedTier
     every: int

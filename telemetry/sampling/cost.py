@@ -1,4 +1,4 @@
-"""What sampling costs and how well it keeps time: lateness, rows of each tier, time inside the driver.
+"""Cost and punctuality of sampling: lateness, rows of each tier, time inside the driver.
 
 Counted in memory that does not grow: durations go into buckets a sixteenth of their value wide, so a quantile is
 right to 6 %, even after a week.
@@ -60,7 +60,7 @@ class TierCount:
 
 @dataclass
 class SamplingCost:
-    """What one process of the sampler cost, over all its threads."""
+    """The cost of one sampling process, over all its threads."""
 
     period_ns: int
     lateness: Durations = field(default_factory=Durations)

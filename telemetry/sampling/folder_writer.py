@@ -1,4 +1,4 @@
-"""What the sampling process says of itself in the run folder, written by a thread of its own."""
+"""Writes the sampling process's own events and facts into the run folder, in a thread of its own."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ GIL_WAIT_S = 0.0005
 
 @dataclass(frozen=True)
 class Spec:
-    """What to record, and where."""
+    """The machine to sample, how often, and the folder."""
 
     folder: Path
     machine: str
@@ -94,7 +94,7 @@ def run(spec: Spec, board: Board, stop_fds: Sequence[int], clock: Clock | None =
 
 @dataclass(frozen=True)
 class Ready:
-    """What sampling needs, once the machine has been probed."""
+    """Everything that sampling needs, once the machine has been probed."""
 
     machine: Machine
     plan: planning.SamplingPlan

@@ -144,7 +144,7 @@ def sampled(folder: Path) -> Sampled | None:
 
 
 def columns(folder: Path) -> dict[tuple[str, str], pl.DataType | type[pl.DataType]]:
-    """What was recorded, by GPU and reading, without reading a tick."""
+    """The recorded columns, by GPU and reading, without reading a tick."""
     tiers = sorted((tier for _, tier in tier_files(folder)), key=lambda tier: -tier.hz)
     kinds = _schema(tiers)
     return {(column.subject, column.name): kinds[column.name] for tier in tiers for column in tier.columns}

@@ -299,7 +299,7 @@ def _places(track: RunPhase, step: int) -> dict[str, float]:
 
 
 def in_time(spans: pl.DataFrame, start_ns: int) -> Iterator[Marker]:
-    """What was not training, from where to where; of many the longest."""
+    """Markers for spans other than training; of many the longest."""
     others = spans.filter(pl.col("kind") != "train")
     length = pl.col("end") - pl.col("start")
     shown = others.sort(length, descending=True).head(MOST_SPANS).sort("start", maintain_order=True)

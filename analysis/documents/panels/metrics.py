@@ -161,7 +161,7 @@ def only_by(axis: str, panel: Curves) -> Curves | None:
 
 
 def names(lines: Sequence[RunCurve]) -> Iterator[str]:
-    """What these runs measured: known metrics first, then the others as they were printed."""
+    """The metrics of these runs: known ones first, then the others as they were printed."""
     metrics = dict.fromkeys(
         name for line in lines for name in curves.metrics(line.track) if name not in SO_FAR
     )

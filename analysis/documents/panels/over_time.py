@@ -33,7 +33,7 @@ MINUTE_S, TEN_MINUTES_S = 60.0, 600.0
 
 @dataclass(frozen=True)
 class Stage:
-    """What is drawn of a run's telemetry; `cut_s` is the idle time left out before and after it."""
+    """The part of a run's telemetry that is drawn; `cut_s` is the idle time left out before and after it."""
 
     report: Report
     readings: pl.DataFrame

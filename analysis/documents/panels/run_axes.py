@@ -58,7 +58,7 @@ def epochs(rows: pl.DataFrame) -> Epochs | None:
 
 @dataclass(frozen=True)
 class StepAxes:
-    """What follows from the number of a step; None is unknown."""
+    """Axes that follow from the number of a step; None is unknown."""
 
     from_zero: bool = False
     tokens_per_step: float | None = None

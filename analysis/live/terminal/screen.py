@@ -43,7 +43,7 @@ HELP = (
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """What the user has chosen by keys; `metric` None means the loss, or the first metric there is."""
+    """The choices that the user made by keys; `metric` None means the loss, or the first metric there is."""
 
     mode: str = "overlaid"
     chosen: int = 0

@@ -54,7 +54,7 @@ Check = tuple[int, int, int]  # the eight bytes that end here must be, under thi
 
 @dataclass(slots=True)
 class DigitShape:
-    """What is known of the lines of one shape."""
+    """How the lines of one shape are read."""
 
     layout: int = UNKNOWN  # number of the layout that reads them, or NOTHING, ONE_BY_ONE, UNKNOWN
     column: int = 0  # the shape's column in the table of that layout
