@@ -67,7 +67,7 @@ def read(segment: Segment, inside: object = None) -> GivenRows:
         rows, wrong = drain.rows(path, memory)
         if wrong:
             warnings.warn(DamagedFile(path, f"{wrong:,} lines", UNREADABLE), stacklevel=2)
-        rank = next((whole(row.get("rank")) for row in rows if row.get("kind") == "open"), None)
+        rank = next((_int64(whole(row.get("rank"))) for row in rows if row.get("kind") == "open"), None)
         cells.setdefault(rank, []).extend(_cells(rows))
         for row in rows:
             if row.get("kind") == "config" and isinstance(row.get("settings"), dict):
@@ -85,8 +85,8 @@ def files(segment: Segment, memory: Path | None) -> list[Path]:
 
 def _cells(rows: Sequence[dict[str, object]]) -> Iterator[Cell]:
     for row in rows:
-        step, moment, values = whole(row.get("step")), row.get("ns"), row.get("values", {})
-        if step is None or not isinstance(moment, int) or not isinstance(values, dict):
+        step, moment, values = whole(row.get("step")), _int64(row.get("ns")), row.get("values", {})
+        if step is None or moment is None or not isinstance(values, dict):
             continue
         numbers = {str(name): value for name, cell in values.items() if (value := number(cell)) is not None}
         if row.get("kind") == "log" and numbers:
@@ -95,12 +95,17 @@ def _cells(rows: Sequence[dict[str, object]]) -> Iterator[Cell]:
             yield step, moment, {STEP_DONE: 1.0}
 
 
+def _int64(value: object) -> int | None:
+    """A whole number that 64 bits hold; None of anything else."""
+    return value if type(value) is int and abs(value) < 2**63 else None
+
+
 def _spans(rows: Sequence[dict[str, object]]) -> pl.DataFrame:
     """Name, rank, begin and end of each span."""
     kept = [
-        (str(row.get("name")), row["rank"], row["began_ns"], row["ns"])
+        (str(row.get("name")), row["rank"], began, ended)
         for row in rows
-        if isinstance(row.get("ns"), int) and isinstance(row.get("began_ns"), int)
+        if (began := _int64(row.get("began_ns"))) is not None and (ended := _int64(row.get("ns"))) is not None
     ]
     schema = {"name": pl.String, "rank": pl.Int64, "start": pl.Int64, "end": pl.Int64}
     moments = pl.col("start", "end").cast(pl.Datetime("ns", "UTC"))

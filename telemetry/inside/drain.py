@@ -127,7 +127,7 @@ def _write_marks(segment: Path, lines: bytes) -> None:
     for line in lines.splitlines():
         if b'"mark"' not in line:
             continue
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, OverflowError):  # of a moment that no calendar has
             row = parse_json(line)
             if isinstance(row, dict) and row.get("kind") == "mark" and isinstance(row.get("ns"), int):
                 events.append(segment, row["ns"], "mark", str(row.get("text")))

@@ -183,3 +183,13 @@ def test_spans_are_added_up_by_name(tmp_path: Path) -> None:
 def test_report_of_a_training_without_output_says_how_it_ended(tmp_path: Path) -> None:
     folder = record(tmp_path, [], [given(number, number, loss=1.0) for number in (1, 2, 3)])
     assert "run: completed" in gputel_command("report", folder).stdout
+
+
+@pytest.mark.parametrize("huge", [2**63, 10**30, -(10**30)])
+def test_numbers_that_64_bits_cannot_hold_cost_their_row_alone(tmp_path: Path, huge: int) -> None:
+    rows = [given(1, 1, loss=3.0), said("span", 2, name="eval", began_ns=huge), said("log", 3, step=2)]
+    rows.append(json.dumps({"kind": "log", "ns": huge, "step": 3, "values": {"loss": 2.0}}))
+    run = record(tmp_path, [], rows, {huge: rows})
+    subject = read_run(run)
+    assert subject.log.records.select("step", "loss").rows() == [(1, 3.0)]
+    assert make_report(subject).totals.height
