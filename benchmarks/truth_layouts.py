@@ -57,6 +57,8 @@ def lines(case: Case) -> Iterator[tuple[float, str]]:
 def _lines(case: Case) -> Iterator[tuple[float, str]]:
     layout, banner, spans = case.layout, _banner(case), case.spans
     yield FIRST_LINE, "loading data"
+    if case.first:
+        yield 0.8, f"Resuming from checkpoint out/step_{case.first:06d}.pt"
     if case.banner == "top":
         yield from ((1.0, line) for line in banner)
     waited, total = case.compile_s, 0.0
@@ -112,11 +114,10 @@ def last_dt(case: Case) -> float:
 
 
 def _banner(case: Case) -> list[str]:
-    layout, first = case.layout, case.first
-    resumed = [f"Resuming from checkpoint out/step_{first:06d}.pt"] if first else []
-    total = [f"Starting training from step {first} to {case.steps}"] if layout.total else []
+    layout = case.layout
+    total = [f"Starting training from step {case.first} to {case.steps}"] if layout.total else []
     gpus = [line.format(name=NAME, gpus=case.gpus) for line in layout.gpus]
-    return [layout.batch.format(case.tokens), *gpus, *resumed, *total]
+    return [layout.batch.format(case.tokens), *gpus, *total]
 
 
 def _nanochat(case: Case, step: int, dt: float, total: float) -> str:

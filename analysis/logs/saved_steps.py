@@ -10,7 +10,7 @@ import polars as pl
 from gputel.analysis.logs.patterns import lazy_regex
 
 _NAMED = lazy_regex(
-    r"(?i)(?<![a-z])(?:global[ _-]?)?(?:steps?|iter|iterations?)[ _=:#-]{0,2}0*(\d{1,12})(?!\d)"
+    r"(?i)(?<![a-z])(?:global[ _-]?)?(?:steps?|iter|iterations?|updates?)[ _=:#-]{0,2}0*(\d{1,12})(?!\d)"
 )
 _UPDATES = lazy_regex(r"(?i)@ ?0*(\d{1,12}) updates\b")
 _NUMBERED = lazy_regex(

@@ -116,6 +116,7 @@ SIGNS = (
         "checkpoint",
         rb"(?i)\bsav(?:ed|ing)\b.{0,60}\b(?:checkpoint|ckpt|model|weights|optimizer|optim|metadata|state|snapshot)"
         rb"|\b(?:checkpoint|model|weights|snapshot)s?\b.{0,40}\bsaved\b|\b(?:writing|wrote|written)\b.{0,30}\bcheckpoint"
+        rb"|\bcheckpoint written\b"
         rb"|\bsave (?:best )?(?:model|checkpoint|weights|to checkpoint)\b.{0,20}\b(?:in|to)\b|\bcheckpoint: save\b"
         rb"|\bsnapshotting (?:to|model)\b"
         rb"|\bsav(?:ed|ing)\b.{0,80}\.(?:pt|pth|ckpt|safetensors|bin|h5|keras|npz|distcp)\b|\bcheckpointing to\b",

@@ -148,8 +148,8 @@ _SPELLINGS = {
     "us": ("us", "µs"),
     "ns": ("ns",),
     "k": ("k", "K"),
-    "s/it": ("s/it", "s/step", "s/iter"),
-    "ms/it": ("ms/it", "ms/step", "ms/iter"),
+    "s/it": ("s/it", "s/step", "s/iter", "s/update"),
+    "ms/it": ("ms/it", "ms/step", "ms/iter", "ms/update"),
 }
 _SPELLED = {spelling: unit for unit, spellings in _SPELLINGS.items() for spelling in spellings}
 _ENDINGS = {"%": "pct", "s/it": "s", "ms/it": "ms"}

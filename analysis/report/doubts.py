@@ -19,6 +19,7 @@ from gputel.analysis.runs.log_doubts import log_doubts
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
+    from gputel.analysis.runs.facts import Fact
     from gputel.analysis.runs.mfu import MfuFigures
 
 BUSY = 20.0  # % utilization of a GPU that takes part
@@ -77,10 +78,33 @@ def _measured(subject: RunData, findings: Findings) -> dict[str, Figure | None]:
         "counter_j": figure(joules),
         "printed_mib": figure(printed),
         "measured_mib": figure(_highest(findings.gpus, "mem_peak_mib")),
+        "memory_total_mib": figure(_memory_of_each(subject)),
+        "mfu_percent": figure(findings.mfu.computed),
+        "power_percent": _share(train.get("power_mean_w"), limit),
         "ranks": figure(subject.log.config.get("world_size")),
         "measured": figure(findings.gpus.height or None),
         "busy": figure(_busy(findings.gpus)),
     }
+
+
+def _share(power_w: Any, limit: Fact | None) -> Figure | None:
+    """Returns power in % of its limit."""
+    if not isinstance(power_w, float) or limit is None or not limit.value:
+        return None
+    return Figure(100 * power_w / float(limit.value))
+
+
+def _memory_of_each(subject: RunData) -> float | None:
+    """Returns the memory of a GPU in MiB, as recorded or read; None if GPUs of several sizes were."""
+    sizes = {gpu.get("memory_total_mib") for facts in _described(subject) for gpu in facts.get("gpus") or ()}
+    if subject.readings is not None and "mem_total_mib" in subject.readings.columns:
+        sizes = set(subject.readings["mem_total_mib"].drop_nulls().unique())
+    (size,) = sizes if len(sizes) == 1 else (None,)
+    return None if size is None else float(size)
+
+
+def _described(subject: RunData) -> Sequence[Mapping[str, Any]]:
+    return subject.recording.descriptions if subject.recording else ()
 
 
 def _highest(gpus: pl.DataFrame, name: str) -> Any:

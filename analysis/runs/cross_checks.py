@@ -94,9 +94,13 @@ def _watts(value: float) -> str:
     return f"{value:,.0f} W"
 
 
+def _percent(value: float) -> str:
+    return f"{value:,.0f} %"
+
+
 OTHER_RUNS = "its unit is another, or lines of several runs are mixed"
 PAIRS = (
-    Pair("step-time", "printed_s", "stamped_s", 0.5, 1.15,
+    Pair("step-time", "printed_s", "stamped_s", 0.7, 1.15,
          "a step takes {} as printed, and {} by timestamps", text.duration, _why_of_time),
     Pair("step-time", "steps_s", "elapsed_s", 0, 1.15,
          "all steps take {} by their printed times, and timestamps cover {}", text.duration, OTHER_RUNS),
@@ -134,6 +138,12 @@ PAIRS = (
     Pair("memory", "printed_mib", "measured_mib", 0, 1.05,
          "the log prints a peak of {} a GPU, and the readings have {}", text.mebibytes,
          "the readings are of other GPUs, or began after the peak"),
+    Pair("memory", "measured_mib", "memory_total_mib", 0, 1.0,
+         "the readings have a peak of {} on one GPU, and it has {}", text.mebibytes,
+         "the readings are in another unit, or of several GPUs together"),
+    Pair("power", "mfu_percent", "power_percent", 0, 1.5,
+         "by its throughput the run used {} of the GPUs' peak, and they drew {} of their power limit on average",
+         _percent, "the readings are of other GPUs or of another time, or the throughput is in another unit"),
     Pair("gpus", "ranks", "measured", 0, 1.0,
          "the log prints {} ranks, and the readings are of {} GPUs", _count,
          "other nodes were not recorded: energy is that of a part"),

@@ -22,7 +22,7 @@ LONGEST = 4000
 
 _UNIT = (
     rb"(?:ms|us|\xc2\xb5s|ns|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|%%|[KkMGTB]i?[Bb]|[KkMGBT]"
-    rb"|[A-Za-z]{1,10}/(?:sec(?:ond)?|s|it(?:er)?|step|batch|gpu/s|s/gpu|GPU)|/(?:s|sec|it)|[TPG]FLOP/?S|[TPG]?FLOPs?(?:/s)?|dB|W|J|z)"
+    rb"|[A-Za-z]{1,10}/(?:sec(?:ond)?|s|it(?:er)?|step|batch|update|gpu/s|s/gpu|GPU)|/(?:s|sec|it)|[TPG]FLOP/?S|[TPG]?FLOPs?(?:/s)?|dB|W|J|z)"
 ) % ()
 UNIT = re.compile(rb" ?(?P<unit>%b)(?![\w/?]|\.\d|\s*=|:\S)" % _UNIT)
 SUFFIX = re.compile(rb"(?P<suffix>[kKMBGT])(?= ?[A-Za-z]{1,10}/s)")  # 81.2k tok/s
@@ -30,7 +30,7 @@ _COUNTED = rb"(?:epochs?|batch(?:es)?|iters?|steps?)"
 COUNTED = re.compile(_COUNTED + rb"(?![\w/])")  # 1epoch, 100batch
 ORDINAL = rb"(?:st|nd|rd|th)\b"  # 1st step
 NUMBER = values.GRAMMAR
-_RATE = rb"[kKMBGT]? ?[A-Za-z]{1,10}/(?:s|sec|it|iter|step|batch)\b"
+_RATE = rb"[kKMBGT]? ?[A-Za-z]{1,10}/(?:s|sec|it|iter|step|batch|update)\b"
 # E01, B0010/0938, step100: what says the place may be glued to it
 _GLUED = rb"|".join(
     rb"(?<=\b%b)" % word for word in (b"[EBSI]", b"[Ee]p", b"[Ii]t", b"[Ee]poch", b"[Ss]tep", b"[Ii]ter")

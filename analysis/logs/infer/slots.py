@@ -45,7 +45,7 @@ _BOTH = lazy_regex(
 _SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
 _LETTERED = lazy_regex(rb"[ ,;|]+(?P<letter>[A-Z])[ _-]?(?P<word>[A-Za-z]+)")
 _DIGIT = lazy_regex(rb"\d")
-_PER_STEP = lazy_regex(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch)")
+_PER_STEP = lazy_regex(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch|update)")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from gputel.analysis.runs import read_run
         ("zero checkpoint saved /data/checkpoint-150/global_step150/mp_rank_00_model_states.pt", 150),
         ("saving checkpoint at iteration 150 to out", 150),
         ("saved epoch=3-step=150.ckpt", 150),
+        ("checkpoint written: out/update_150.pt", 150),
         ("Preparing to save checkpoint for epoch 4 @ 150 updates", 150),
         ("Saved checkpoint checkpoint12.pt", 149),
         ("saving checkpoint to out", 149),

@@ -120,3 +120,40 @@ def test_compare_has_the_doubts_of_its_runs(tmp_path: Path) -> None:
     assert {run: [doubt["kind"] for doubt in doubts] for run, doubts in answered["doubts"].items()} == {
         "b": ["step-time"]
     }
+
+
+def readings(folder: Path, watts: float, used_mib: int, count: int = 120) -> Path:
+    head = "timestamp, index, name, power.draw [W], power.limit [W], memory.used [MiB], memory.total [MiB]\n"
+    rows = (
+        f"2026/03/01 10:{n // 60:02d}:{n % 60:02d}.000, 0, NVIDIA H100 80GB HBM3, {watts:.2f} W, 700.00 W, "
+        f"{used_mib} MiB, 81559 MiB\n"
+        for n in range(count)
+    )
+    (folder / "gpu.csv").write_text(head + "".join(rows))
+    return folder / "gpu.csv"
+
+
+@pytest.mark.parametrize(
+    ("watts", "used_mib", "words"),
+    [
+        (560.0, 60_000, []),
+        (90.0, 60_000, ["used 32 % of the GPUs' peak, and they drew 13 % of their power limit"]),
+        (560.0, 90_000, ["a peak of 87.9 GiB on one GPU, and it has 79.6 GiB"]),
+    ],
+    ids=["possible", "idle GPUs", "too much memory"],
+)
+def test_readings_that_cannot_be_those_of_the_training_are_a_doubt(
+    tmp_path: Path, watts: float, used_mib: int, words: list[str]
+) -> None:
+    """A throughput of a third of the peak needs power, and no GPU has more in use than it has."""
+    steps = [
+        f"2026-03-01 10:{n // 60:02d}:{n % 60:02d}.000 step {n} | loss: {4 - n / 99:.4f} | dt: 1000.00ms | "
+        "tok/sec: 430,804"
+        for n in range(5, 110)
+    ]
+    banner = ["GPU: NVIDIA H100 80GB HBM3", "World size: 1", "Number of parameters: 124,000,000"]
+    (tmp_path / "a.log").write_text("\n".join([*banner, *steps]) + "\n")
+    run = runs.from_table_and_log(readings(tmp_path, watts, used_mib), tmp_path / "a.log")
+    found = [doubt.evidence for doubt in make_report(run).doubts]
+    assert len(found) == len(words)
+    assert all(word in text for word, text in zip(words, found, strict=True))

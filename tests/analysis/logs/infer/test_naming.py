@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gputel.analysis.logs.infer import naming, shapes
+from gputel.analysis.logs.log import Log
 
 
 def columns(*lines: str) -> list[str | None]:
@@ -127,3 +130,13 @@ def test_mean_that_is_never_near_the_loss_is_of_something_else() -> None:
     near = [line.format(6.5 - i, 6.25 - i / 2) for i, line in enumerate(lines)]
     assert columns(*apart) == ["step", "loss", "Smooth_Loss", "Unpen_Loss"]
     assert columns(*near) == ["step", "loss", "loss_avg", "Unpen_Loss"]
+
+
+def test_times_and_rates_behind_their_numbers_are_named_by_their_units(read: Callable[[str], Log]) -> None:
+    """An update is a step: `1217 ms/update`."""
+    line = "update {}/100 | loss {:.4f} | 1217 ms/update | 430,766 tokens/sec | lr 6.0e-04\n"
+    log = read(
+        "".join(line.format(n, 3 - n / 99) for n in range(60)) + "checkpoint written: out/update_60.pt\n"
+    )
+    assert log.records.select("dt_ms", "tok_per_sec").unique().rows() == [(1217.0, 430_766.0)]
+    assert log.events.select("kind", "step").rows() == [("checkpoint", 60)]
