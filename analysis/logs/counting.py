@@ -146,13 +146,19 @@ def steps_by_tokens(records: pl.DataFrame, config: Mapping[str, float | str]) ->
     return records.with_columns(step=steps.cast(records.schema["step"]))
 
 
-def steps_of_records(evals: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
-    """Gives evaluations the step of the record before them, in a log that prints tokens and never a step."""
-    known = records.select("line", before="step").drop_nulls().sort("line")
-    if "tokens" not in records.columns or known.is_empty() or evals["step"].null_count() < evals.height:
-        return evals
+def steps_of_evaluations(
+    evals: pl.DataFrame, records: pl.DataFrame, config: Mapping[str, float | str]
+) -> pl.DataFrame:
+    """Gives evaluations the step of their token count, else of the record before them.
+
+    `records` print tokens and never a step; they have been numbered by `steps_by_tokens`.
+    """
+    batch = int(float(config[BATCH]))
+    counted = (pl.col("step") >= batch) & (pl.col("step") % batch == 0)
+    known = records.select("line", before="step").sort("line")
     placed = evals.sort("line", maintain_order=True).join_asof(known, on="line")
-    return placed.with_columns(step=pl.coalesce("step", "before")).select(evals.columns)
+    step = pl.when(counted).then(pl.col("step") // batch).otherwise(pl.coalesce("step", "before"))
+    return placed.with_columns(step=step).select(evals.columns)
 
 
 Ints = npt.NDArray[np.int64]

@@ -103,7 +103,10 @@ class _LazyResults:
 
     @cached_property
     def evals(self) -> pl.DataFrame:
-        return self._timed(counting.steps_of_records(self.make_evals(), self._printed))
+        evals, records = self.make_evals(), self._printed
+        if records is not self._made:
+            evals = counting.steps_of_evaluations(evals, records, self.config)
+        return self._timed(evals)
 
     @cached_property
     def partials(self) -> pl.DataFrame:
@@ -118,7 +121,11 @@ class _LazyResults:
 
     @cached_property
     def _printed(self) -> pl.DataFrame:
-        return counting.steps_by_tokens(self.make_records(), self.config)
+        return counting.steps_by_tokens(self._made, self.config)
+
+    @cached_property
+    def _made(self) -> pl.DataFrame:
+        return self.make_records()
 
     def _timed(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Leaves out timestamps that time nothing, as the clock was set."""

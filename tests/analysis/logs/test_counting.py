@@ -95,7 +95,7 @@ TOKENS = "tokens: {:,} | loss: {:.4f} | tok/s: 87,381\n"
 
 def counted(first: float, banner: str = "batch size in tokens: 65,536\n") -> str:
     lines = [TOKENS.format(round(first * 65_536 * 10 * n), 4 - n / 10) for n in range(1, 9)]
-    return banner + "".join(lines) + "validation loss: 3.25\n"
+    return banner + "".join(lines) + "eval at 5,242,880 tokens: val_loss 3.25\n"
 
 
 def test_token_count_that_is_whole_batches_says_the_step(read: Callable[[str], Log]) -> None:
