@@ -97,6 +97,8 @@ MEMORY: tuple[Column, ...] = (
 DATA: tuple[Column, ...] = (
     ("shards", "shards", _span),
     ("epochs", "epochs", _value),
+    ("evals %", "eval_percent", _value),
+    ("range", "eval_percent", _span),
 )
 SAVES: tuple[Column, ...] = (
     ("saves", "checkpoints", lambda figure: f"{figure.value - 1:,}+1"),
@@ -257,7 +259,7 @@ def _tables(plan: Plan) -> Iterator[Table]:
     yield _table("Expected", EXPECTED, rows)
     yield _table("Shape; batch per GPU x micro-batches; steps", SHAPES, rows)
     yield _table(f"Memory per GPU in GiB, of {memory:g}", MEMORY, rows)
-    yield _table("Data", DATA, rows)
+    yield _table("Data; evaluations in % of the time of all steps", DATA, rows)
     yield _table("Checkpoints (GB); average cost of an interruption", SAVES, rows)
     if any("sent_gb" in row.figures for row in rows):
         yield _table("Between GPUs, per step", NETWORK, rows)

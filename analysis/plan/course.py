@@ -105,6 +105,7 @@ def _cost(question: Question, rhythm: Pace, steps: Estimate) -> Figures:
         "energy_kwh": hours * watts * (3600 * question.machine.count / JOULES_PER_KWH),
         "power_w": watts,
         "start_s": rhythm.start_s,
+        "eval_percent": rhythm.evaluating * 100,
         "eval_hours": rhythm.evaluating_s * int(steps.value) / 3600,
         "save_hours": rhythm.saving_s * int(steps.value) / 3600,
     }

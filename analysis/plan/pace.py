@@ -44,12 +44,16 @@ HABITS = Habits(
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds per step, with shares of evaluations and checkpoints; `start_s` is once per run."""
+    """Seconds per step, with those of checkpoints, and evaluations as a share of it; `start_s` is once per run."""
 
     step_s: Estimate
-    evaluating_s: Estimate
+    evaluating: Estimate
     saving_s: Estimate
     start_s: Estimate
+
+    @property
+    def evaluating_s(self) -> Estimate:
+        return (self.step_s * self.evaluating).by(self.evaluating)
 
     @property
     def with_all_s(self) -> Estimate:
@@ -70,9 +74,9 @@ def step_pace(
     step_s: Estimate, tokens_per_step: int, habits: Habits, checkpoint_bytes: int, save_every: int
 ) -> Pace:
     """Returns the pace of a run; with `save_every` 0 the only checkpoint is at the end, and is not counted."""
-    evaluating_s = step_s * habits.eval_work / (tokens_per_step * habits.eval_every)
+    evaluating = (habits.eval_work / (tokens_per_step * habits.eval_every)).by(habits.eval_work)
     saving_s = float(checkpoint_bytes) / habits.disk_bytes_s / save_every if save_every else computed(0.0)
-    return Pace(step_s, evaluating_s.by(habits.eval_work), saving_s, habits.start_s)
+    return Pace(step_s, evaluating, saving_s, habits.start_s)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,15 @@ def test_time_is_work_by_peak_and_mfu_and_money_is_time(plan: Plan) -> None:
     assert figures["energy_kwh"].value == pytest.approx(figures["hours"].value * 2 * 0.85 * 0.7)
 
 
+def test_evaluations_are_a_share_of_the_time_of_steps(plan: Plan) -> None:
+    """8 million tokens without a backward pass, a third of the work, beside 250 steps."""
+    figures = plan(16, "2xH100").figures
+    share = figures["eval_percent"]
+    assert share.value == pytest.approx(100 * 8e6 / 3 / (250 * 524_288))
+    assert share.value == pytest.approx(100 * figures["eval_hours"].value / figures["train_hours"].value)
+    assert (share.low, share.high) == (0, pytest.approx(2.5 * share.value))
+
+
 def test_without_a_price_there_are_no_dollars(plan: Plan) -> None:
     assert not [name for name in plan(16, "2xH100").figures if "dollars" in name]
 
