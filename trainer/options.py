@@ -125,7 +125,6 @@ class Progress:
 
     step: int = 0
     position: int = 0
-    tokens: int = 0
     train_s: float = 0.0
     wall_s: float = 0.0
     skips_in_a_row: int = 0

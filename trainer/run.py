@@ -104,7 +104,9 @@ class TrainingRun:
                 self.voice.line(f"Saved model weights to: {target}")
             else:
                 self.save_failed = True
-        self.voice.event("run_end", reason=reason, step=step, tokens=self.progress.tokens)
+        self.voice.event(
+            "run_end", reason=reason, step=step, tokens=self.progress.position * self.plan.shape.seq
+        )
         stopped = f"training stopped at step {step} of {self.plan.steps}: {reason}"
         self.voice.line(f"training completed: {step} steps" if reason == "steps" else stopped)
 

@@ -137,7 +137,6 @@ class Training:
         started = OpenStep(replace(progress), sums, *self.clock.taken(), data_s, lrm, run.epoch())
         progress.step += 1
         progress.position += plan.rows_per_step
-        progress.tokens += plan.tokens_per_step
         return started
 
     def _gradients(self) -> tuple[Tensor, float]:
@@ -175,11 +174,7 @@ class Training:
         self._report_left_out()
         if votes[BAD_DATA]:  # its update was left out on all ranks: the run goes on from before it
             if before.step < progress.step:
-                progress.step, progress.position, progress.tokens = (
-                    before.step,
-                    before.position,
-                    before.tokens,
-                )
+                progress.step, progress.position = before.step, before.position
             return
         progress.skips_in_a_row = progress.skips_in_a_row + 1 if bad else 0
         if bad:
@@ -236,11 +231,8 @@ class Training:
             "epoch": started.epoch,
             "eta_min": usual_s * (plan.steps - 1 - step) / 60,
             "tokens": (step + 1) * plan.tokens_per_step,
-            "forward_ms": parts["forward"],
-            "backward_ms": parts["backward"],
+            **{f"{part}_ms": parts[part] for part in ("forward", "backward", "agreement", "optimizer")},
             "communication_ms": self.clock.ms_of_any(started.travels) if started.travels else None,
-            "agreement_ms": parts["agreement"],
-            "optimizer_ms": parts["optimizer"],
         }
 
 
