@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gputel.analysis import stores, text
+from gputel.analysis.live.recordings import FollowedRun
 from gputel.analysis.live.resume import Positions
 from gputel.analysis.live.runs import (
     Followed,
     FollowedCommands,
     FollowedLog,
     FollowedPipe,
-    FollowedRun,
     Formats,
 )
 from gputel.analysis.live.sources import is_compressed

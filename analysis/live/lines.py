@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -24,6 +25,7 @@ from gputel.telemetry.secrets import mask
 if TYPE_CHECKING:
     from gputel.analysis.live.session import SessionUpdate
     from gputel.analysis.live.update import Update
+    from gputel.analysis.live.view import StepPartsView
 
 Row = dict[str, Any]
 Key = tuple[str, int, object]
@@ -34,6 +36,8 @@ WHERE = ("phase", "attempt", "step", "line", "time")  # first fields of every JS
 ALWAYS = {"eval": ("name", "value"), "event": ("event", "text", "rank")}  # further fields that may be null
 SKIPPED = ("eval", "epoch")  # events that have rows of their own, or nothing to print
 ALARM_FACTS = ("rule", "what", "state", "key", "text", "step")
+
+STEPS_EVERY = timedelta(minutes=1)
 
 ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
@@ -157,6 +161,16 @@ def event_line(run: str, event: Mapping[str, Any], write: Writer) -> str:
     return f"{when} {run} {text.event(str(kind))}: {words}".strip()
 
 
+def step_parts_line(run: str, parts: StepPartsView, write: Writer) -> str:
+    """Formats what a rank's steps consisted of, as hooks in the training saw them."""
+    if write is rows_json:
+        facts = {**vars(parts), "ended": text.moment(parts.ended)}
+        return json.dumps({"kind": "step_parts", "run": mask(run), **facts}, ensure_ascii=False)
+    whose = f" of {parts.whose}" if parts.whose else ""
+    head = f"{text.to_the_second(parts.ended)} {mask(run)} step{whose}, mean of {parts.steps:,}: "
+    return head + " · ".join([text.duration(parts.step_ms / 1000), *parts.parts])
+
+
 def _is_bar(kind: str, increment: Increment) -> pl.Expr:
     return pl.col("line").is_in(list(increment.bars)) if kind == "train" else pl.lit(False)
 
@@ -255,9 +269,12 @@ class LinePrinter:
     def __init__(self, write: Writer) -> None:
         self._printer = Printer(write)
         self._printed: set[tuple[object, ...]] = set()
+        self._steps_until: dict[tuple[str, str], datetime] = {}
 
     def rows(self, update: Update) -> list[str]:
         """Lines of everything new of a run, without alarms that were printed when they were raised."""
+        if update.step_parts:
+            return self._step_parts(update)
         alarms = [event for event in update.recorder_events if event.get("kind") == ALARM]
         if not alarms:
             return self._printer.lines(update)
@@ -274,6 +291,15 @@ class LinePrinter:
                 at_s = notice.alarm.at_s
                 time = None if at_s is None else text.moment(int(at_s * 1e9))
                 yield self._line(notice.run, notice.alarm, time)
+
+    def _step_parts(self, update: Update) -> list[str]:
+        """What the steps of the last minute consisted of, once a minute."""
+        key, ended = (update.source, update.stream), update.step_parts[0].ended
+        due = self._steps_until.setdefault(key, ended + STEPS_EVERY)
+        if ended < due or not update.live:
+            return []
+        self._steps_until[key] = ended + STEPS_EVERY
+        return [step_parts_line(update.run, parts, self._printer.write) for parts in update.step_parts]
 
     def _is_new(self, run: str, alarm: Alarm) -> bool:
         key = (run, alarm.rule, alarm.key, alarm.state, alarm.step)

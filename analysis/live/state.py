@@ -19,7 +19,7 @@ from gputel.analysis import document
 from gputel.analysis.live.gpus import GpuHistory, node_of
 from gputel.analysis.live.log_state import LogState, upcoming
 from gputel.analysis.live.update import segment_of
-from gputel.analysis.live.view import MachineView, RunCost, Terms, View
+from gputel.analysis.live.view import MachineView, RunCost, StepPartsView, Terms, View
 from gputel.analysis.runs.batch import StepTokens, batch_figures, step_tokens
 from gputel.analysis.runs.facts import run_facts
 from gputel.telemetry import run_folder
@@ -57,6 +57,7 @@ class RunState:
         self._sources: dict[str, ReadSoFar] = {}
         self._gpus = GpuHistory()
         self._machines: dict[str, MachineView] = {}
+        self._step_parts: dict[str, tuple[StepPartsView, ...]] = {}  # by node
         self._events: deque[dict[str, Any]] = deque(maxlen=MOST_EVENTS)
         self._facts: list[dict[str, Any]] = []
         self._tokens = StepTokens(None, "")
@@ -85,6 +86,8 @@ class RunState:
             self._gpus.take(update.gpu, update.stream)
         if update.machine is not None:
             self._machines[update.machine.node] = update.machine
+        if update.step_parts:
+            self._step_parts[update.step_parts[0].node] = update.step_parts
         self._events.extend(update.recorder_events)
 
     def set_written(self, is_written: bool | None) -> None:
@@ -174,6 +177,11 @@ class RunState:
             cost=self._cost(terms or Terms(), elapsed_s, eta_s),
             gpus=self._gpus.view(),
             machines=[self._machines[node] for node in sorted(self._machines, key=natural_order)],
+            step_parts=[
+                parts
+                for node in sorted(self._step_parts, key=natural_order)
+                for parts in self._step_parts[node]
+            ],
             ranks=self._ranks(now),
             steps_of_nodes=self._steps_of_nodes(),
             events=[*log.events, *log.open_events, *self._events],

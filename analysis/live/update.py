@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import polars as pl
 
-    from gputel.analysis.live.view import MachineView
+    from gputel.analysis.live.view import MachineView, StepPartsView
     from gputel.analysis.logs.incremental import Increment
     from gputel.analysis.logs.outcome import LogEvent
     from gputel.telemetry.store.live_seconds import LiveSecond
@@ -60,6 +60,7 @@ class Update:
     gpu: pl.DataFrame | None = None
     gpu_seconds: Sequence[LiveSecond] = ()  # instead of `gpu`, if the run is not viewed
     machine: MachineView | None = None
+    step_parts: tuple[StepPartsView, ...] = ()
     recorder_events: list[dict[str, Any]] = field(default_factory=list)
     live: bool = True
     shown: bool = False

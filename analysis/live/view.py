@@ -101,6 +101,53 @@ class MachineView:
 
 
 @dataclass(frozen=True)
+class StepPartsView:
+    """The means of a rank's steps of the last minute, up to `ended`, as hooks in the training saw them.
+
+    None of a part that was not seen; `gc_ms` is within the others.
+    """
+
+    node: str
+    rank: int | None
+    ended: datetime
+    steps: int
+    step_ms: float
+    data_wait_ms: float | None
+    data_share: float | None
+    backward_ms: float | None
+    optimizer_ms: float | None
+    other_ms: float | None
+    gc_ms: float | None
+
+    @property
+    def parts(self) -> list[str]:
+        """`data wait 15.4 ms (20 %)`, `backward 14.0 ms`, `optimizer 29.3 ms`, `the rest 20.0 ms`."""
+        share = "" if self.data_share is None else f" ({100 * self.data_share:.0f} %)"
+        named = (
+            ("data wait", self.data_wait_ms, share),
+            ("backward", self.backward_ms, ""),
+            ("optimizer", self.optimizer_ms, ""),
+            ("the rest", self.other_ms, ""),
+            ("garbage collection", self.gc_ms or None, ""),
+        )
+        return [f"{name} {text.duration(ms / 1000)}{more}" for name, ms, more in named if ms is not None]
+
+    @property
+    def whose(self) -> str:
+        """`rank 3 on node 2`; "" of the only process."""
+        rank = "" if self.rank is None else f"rank {self.rank}"
+        return f"{rank} on node {self.node}".strip() if self.node else rank
+
+
+def longest_waits(views: Sequence[StepPartsView], most: int) -> list[StepPartsView]:
+    """Those with the largest share of waits for data, in their own order."""
+    if len(views) <= most:
+        return list(views)
+    ordered = sorted(views, key=lambda view: -(view.data_share or 0.0))[: max(most, 0)]
+    return [view for view in views if view in ordered]
+
+
+@dataclass(frozen=True)
 class View:
     """A run at one moment. Times are UTC; None means unknown.
 
@@ -132,6 +179,7 @@ class View:
     cost: RunCost | None
     gpus: Sequence[GpuView]
     machines: Sequence[MachineView]
+    step_parts: Sequence[StepPartsView]
     ranks: Mapping[str, tuple[int | None, float]]
     steps_of_nodes: Mapping[str, int]
     events: Sequence[Mapping[str, Any]]

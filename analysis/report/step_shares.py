@@ -20,7 +20,12 @@ DATA_SHARE = "data_wait_share"
 
 def step_shares(subject: RunData) -> pl.DataFrame:
     """A row a rank: `rank`, `steps`, the mean of each part, the share of the wait for data; null if not seen."""
-    seen = recorded(subject).filter(pl.col("step_ms").is_not_null() & ~pl.col("evaluates"))
+    return shares_of_ranks(recorded(subject))
+
+
+def shares_of_ranks(inside: pl.DataFrame) -> pl.DataFrame:
+    """The same of a recording's steps, or of some of them."""
+    seen = inside.filter(pl.col("step_ms").is_not_null() & ~pl.col("evaluates"))
     waited = pl.col("step_ms").filter(pl.col("data_wait_ms").is_not_null()).sum()
     share = pl.when(waited > 0).then(pl.col("data_wait_ms").sum() / waited)
     means = [pl.col(name).mean() for name in PARTS]

@@ -42,24 +42,28 @@ def read(segment: Segment, inside: object = None) -> pl.DataFrame:
     """Reads the steps of all processes in order of time; `inside` is what run.json says of the folder in memory."""
     memory = environment.own_folder(inside)
     frames = [pl.DataFrame(schema=SCHEMA)]
-    for path in sorted({segment.path / drain.NAME / file.name for file in _files(segment, memory)}):
+    for path in files(segment, memory):
         content = drain.content(path, memory)
         head = step_records.header(content)
         if head is not None:
-            frames.append(_rows(path.stem, head.rank, content))
+            frames.append(rows_of(path.stem, head.rank, content[step_records.SIZE :]))
         elif content:
             warnings.warn(DamagedFile(path, "it", NOT_OURS), stacklevel=2)
     return pl.concat(frames).sort("time", maintain_order=True)
 
 
-def _files(segment: Segment, memory: Path | None) -> list[Path]:
-    folders = [segment.path / drain.NAME, *([memory] if memory else [])]
-    return [path for folder in folders for path in folder.glob(f"*{step_records.ENDING}")]
+def files(segment: Segment, memory: Path | None) -> list[Path]:
+    """The files of all processes in the run folder, also of those that are still in memory alone."""
+    copies = segment.path / drain.NAME
+    folders = [copies, *([memory] if memory else [])]
+    return sorted(
+        {copies / path.name for folder in folders for path in folder.glob(f"*{step_records.ENDING}")}
+    )
 
 
-def _rows(process: str, rank: int | None, content: bytes) -> pl.DataFrame:
-    whole = len(content) // step_records.SIZE - 1
-    records = pl.DataFrame(np.frombuffer(content, LAYOUT, whole, step_records.SIZE))
+def rows_of(process: str, rank: int | None, content: bytes) -> pl.DataFrame:
+    """The rows of the records of one process, without the header of its file."""
+    records = pl.DataFrame(np.frombuffer(content, LAYOUT, len(content) // step_records.SIZE))
     sees_waits, has_closure = (
         pl.col("flags") & flag != 0 for flag in (step_records.WAITS, step_records.CLOSURE)
     )

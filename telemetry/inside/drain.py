@@ -72,19 +72,34 @@ def rows(path: Path, memory: Path | None = None) -> tuple[list[dict[str, object]
     return found, wrong
 
 
-def content(path: Path, memory: Path | None = None) -> bytes:
-    """Reads the copy, then what follows in memory; anew where that was given back in between."""
+def content(path: Path, memory: Path | None = None, begin: int = 0, most: int = -1) -> bytes:
+    """Reads the copy from a byte on, then what follows in memory; anew where that was given back in between."""
     for _ in range(ATTEMPTS):
-        copied = b"" if is_foreign(path) or not path.exists() else path.read_bytes()
-        more = b""
+        copied = b"" if is_foreign(path) or not path.exists() else _from(path, begin, most)
+        if len(copied) == most:
+            return copied
+        done, more = begin + len(copied), b""
         with contextlib.suppress(OSError):
             if memory is not None:
-                with (memory / path.name).open("rb") as file:
-                    file.seek(len(copied))
-                    more = file.read()
+                more = _from(memory / path.name, done, most - len(copied) if most >= 0 else -1)
         if not more.startswith(HOLE[path.suffix]):
-            return copied + _whole(path, len(copied), more)
+            return copied + _whole(path, done, more)
     return copied
+
+
+def size(path: Path, memory: Path | None = None) -> int:
+    """How long the file is by now, copied or not."""
+    sizes = [0]
+    for each in (path, *([memory / path.name] if memory is not None else [])):
+        with contextlib.suppress(OSError):
+            sizes.append(each.stat().st_size)
+    return max(sizes)
+
+
+def _from(path: Path, begin: int, most: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(begin)
+        return file.read(most)
 
 
 def _whole(path: Path, begin: int, piece: bytes) -> bytes:

@@ -17,7 +17,7 @@ from gputel.analysis.live.series import Points
 from gputel.analysis.live.terminal import plots
 from gputel.analysis.live.terminal.snapshots import RunSnapshot
 from gputel.analysis.live.terminal.text import clean, clock, event_time, fit, flow, line, moment
-from gputel.analysis.live.view import MachineView, View
+from gputel.analysis.live.view import MachineView, StepPartsView, View, longest_waits
 
 STYLES = {"running": "green", "completed": "cyan", "failed": "bold red", "interrupted": "yellow"}
 LABELS = {"tok_per_sec": "tok/s", "mfu": "MFU", "grad_norm": "grad norm", "dt_ms": "ms/step"}
@@ -28,6 +28,7 @@ LABEL, VALUE = 10, 9  # columns of a strip's name and of its last value
 VALIDATION = "magenta"
 BAR = 20
 MOST_MACHINES = 4  # that have a line each
+MOST_RANKS = 4  # lines of the parts of their steps
 OF_MACHINES = (
     ("CPU", "cpu_busy", "%", 1.0),
     ("memory", "mem_used_mib", "GiB", 1 / text.MIB_PER_GIB),
@@ -231,6 +232,18 @@ def machines(views: Sequence[MachineView], width: int, rows: int) -> list[Text]:
     lines = [fit(_machine(machine), width) for machine in views if machine.host]
     users = [line((user.words, "dim")) for machine in views for user in machine.gpu_users]
     return [*lines, *flow(users, width, " · ")][: max(rows, 0)]
+
+
+def step_parts(views: Sequence[StepPartsView], width: int, rows: int) -> list[Text]:
+    """What a step of the last minute consists of: by rank, of many those that wait longest for data."""
+    shown = longest_waits(views, min(rows, MOST_RANKS))
+    lines = []
+    for view in shown:
+        whose = f" of {view.whose}" if view.whose else ""
+        more = f" (of {len(views)} ranks)" if len(views) > len(shown) else ""
+        head = line(("step", "bold"), f"{whose}{more} {text.duration(view.step_ms / 1000)}")
+        lines += flow([head, *(line(part) for part in view.parts)], width, " · ")
+    return lines[: max(rows, 0)]
 
 
 def _range_of(views: Sequence[MachineView]) -> Text:

@@ -127,6 +127,7 @@ def _column(
     left = height - len(drawn) - len(upcoming) - len(alarms) - FEW
     gpu_rows = gpus(view.gpus, width, min(max(left - 1, 1), len(view.gpus) + 1), view.steps_of_nodes)
     gpu_rows += machines(view.machines, width, left - len(gpu_rows) - 1)
+    gpu_rows += panes.step_parts(view.step_parts, width, left - len(gpu_rows) - 1)
     left -= len(gpu_rows)
     events = panes.events(view, width, min(max(left, 0), 3 + left // 3))
     plot = panes.curve(
@@ -163,6 +164,7 @@ def _happening(shown: RunSnapshot, snapshot: Snapshot, width: int, height: int) 
     blocks: list[tuple[str, Callable[[int], list[Text]]]] = [
         ("", lambda rows: gpus(view.gpus, width, rows, view.steps_of_nodes)),
         ("", lambda rows: machines(view.machines, width, rows)),
+        ("", lambda rows: panes.step_parts(view.step_parts, width, rows)),
         ("", lambda rows: panes.upcoming(view, snapshot.at, width)[:rows]),
         ("alarms", lambda rows: panes.alarms(shown, width, min(rows, height // 3))),
         ("events", lambda rows: panes.events(view, width, rows)),

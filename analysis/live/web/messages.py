@@ -22,6 +22,7 @@ from gputel.analysis.columns import MAIN
 from gputel.analysis.documents.panels import metrics
 from gputel.analysis.live.gpus import STRIPS
 from gputel.analysis.live.series import Points
+from gputel.analysis.live.view import longest_waits
 from gputel.analysis.render import style
 from gputel.analysis.text import EVENTS, moment
 from gputel.telemetry import secrets
@@ -43,6 +44,7 @@ MOST_METRICS = 12
 MOST_POINTS = 48_000
 FEWEST, MOST = 64, 1024  # points of a curve
 MOST_EVENTS = 100
+MOST_RANKS = 4  # parts of whose steps are shown
 LIMITS = ("power_w", "memory_total_mib")
 
 
@@ -239,6 +241,10 @@ def _facts(view: View, alarms: RunAlarms) -> dict[str, Any]:
         "machines": [
             [machine.node, plain(machine.host), [user.words for user in machine.gpu_users]]
             for machine in view.machines
+        ],
+        "step_parts": [
+            [parts.whose, parts.step_ms / 1000, ", ".join(parts.parts)]
+            for parts in longest_waits(view.step_parts, MOST_RANKS)
         ],
         "records": view.records,
         "alarms": [alarm.line for alarm in alarms.active],

@@ -59,6 +59,7 @@ function numbersOf(facts) {
     if ("cpu_busy" in host) add(node ? `CPU of node ${node}` : "CPU", `${Math.round(host.cpu_busy)} %`, memory(host));
     if (users.length) add(node ? `on the GPUs of node ${node}` : "on the GPUs", exactly(users.length), users.join(", "));
   }
+  for (const [whose, seconds, parts] of facts.step_parts) add(whose ? `step of ${whose}` : "step, last minute", span(seconds), parts);
   if (facts.ranks.length > 1) add("ranks", exactly(facts.ranks.length), ranks(facts.ranks));
   return numbers;
 }
