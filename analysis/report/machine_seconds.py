@@ -23,6 +23,7 @@ FEWEST_S = 5  # slow seconds, below which nothing is said
 MOST_S = 3600  # seconds that are looked at, evenly over all
 RECENT_S, BEFORE_S = 60, 600  # of an alarm: the longest slow stretch, and how much before it is compared
 COMPUTES = 0.2  # of the CPU of the most active process
+MOST_LOOK_S = 4  # between two looks at the processes
 NO_DATA = 0.01  # of the most that an interface sends in a tick
 UNINTERRUPTIBLE, ENDED = "D", "X"
 REMOTE = (
@@ -145,7 +146,7 @@ def figures(machine: MachineTables, seconds: pl.Series, step_s: float | None = N
 
     seconds = machine.host.filter(pl.col("time").is_in(seconds.implode()))["time"].unique().sort()
     seconds = seconds.gather_every(max(1, len(seconds) // MOST_S))
-    rows, host, count = at(machine.processes), at(machine.host), max(len(seconds), 1)
+    rows, host, count = _each_second(machine.processes, seconds), at(machine.host), max(len(seconds), 1)
     states = _waits(machine.processes, seconds)
     trainers = rows.filter(pl.col("process").is_in(machine.trainers))
     workers = rows.filter(~pl.col("process").is_in(machine.trainers))
@@ -179,6 +180,19 @@ def figures(machine: MachineTables, seconds: pl.Series, step_s: float | None = N
         "retransmits": _mean(host, "tcp_retransmits_s") or 0.0,
         "collecting": _collecting(machine.inside, seconds),
     }  # fmt: skip
+
+
+def _each_second(processes: pl.DataFrame, seconds: pl.Series) -> pl.DataFrame:
+    """Returns the rows of each second: a look at the processes tells of all seconds since the one before.
+
+    A recorder for which looks are expensive takes one in two seconds.
+    """
+    looks = processes.select(look=pl.col("time")).unique().sort("look")
+    grid = pl.DataFrame({"time": seconds})
+    covered_by = grid.join_asof(
+        looks, left_on="time", right_on="look", strategy="forward", tolerance=f"{MOST_LOOK_S}s"
+    )
+    return covered_by.join(processes.rename({"time": "look"}), on="look")
 
 
 def _waits(processes: pl.DataFrame, seconds: pl.Series) -> pl.DataFrame:

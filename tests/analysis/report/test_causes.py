@@ -159,6 +159,15 @@ def test_process_without_a_row_waits_where_it_waited() -> None:
     assert "waited for storage for 100 % of the time" in verdict.evidence[1]
 
 
+def test_processes_that_were_looked_at_every_other_second_used_as_much_of_the_cpu() -> None:
+    whole = machine(DISTURBED["input: workers lack CPU"])
+    odd = (pl.col("time") - pl.lit(BEGAN)).dt.total_seconds() % 2 == 1
+    half = MachineTables(**{**vars(whole), "processes": whole.processes.filter(odd)})
+    seconds = slow_seconds(steps(), 0.0)
+    assert seconds is not None
+    assert cause(half, seconds) == cause(whole, seconds)
+
+
 def test_kill_for_memory_after_the_last_step_ends_a_run() -> None:
     last = pl.Series([BEGAN + timedelta(seconds=38)], dtype=pl.Datetime("ns", "UTC"))
     of_limit = {"cgroup": {"oom_kills": 1.0, "mem_limit_mib": 1024.0}}
