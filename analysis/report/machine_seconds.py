@@ -95,7 +95,10 @@ def open_machine(
 
 
 def slow_seconds(steps: pl.DataFrame, clock_error_s: float) -> Seconds | None:
-    """Returns the seconds in which steps were slow, on average over the second; None of too few."""
+    """Returns the seconds in which steps were slow, on average over the second; None of too few.
+
+    Those that are less than half as much slower as most of them belong to neither: they have causes of their own.
+    """
     median: Any = steps["duration_s"].median()
     if not median:
         return None
@@ -105,16 +108,19 @@ def slow_seconds(steps: pl.DataFrame, clock_error_s: float) -> Seconds | None:
     )
     longer = pl.col("duration_s") > max(SLOW * median, median + 2 * clock_error_s)
     times = by_second.sort("time").with_columns(longer.alias("slow"))
-    lasted = float(times.filter("slow")["all"].sum())
+    slowly: Any = times.filter("slow")["duration_s"].median()
+    if slowly is None:
+        return None
+    as_slow = pl.col("slow") & (pl.col("duration_s") - median >= (slowly - median) / 2)
+    lasted = float(times.filter(as_slow)["all"].sum())
     if lasted < max(FEWEST_S, SHARE * float(times["all"].sum())):
         return None
-    slowly: Any = times.filter("slow")["duration_s"].median()
     why = (
         f"steps took {text.duration(slowly)} for {text.duration(lasted)}, {slowly / median:.2g} times the median "
         f"of {text.duration(median)}"
     )
     slow, usual = (
-        ended.join(times.filter(flag), on="time", how="semi") for flag in (pl.col("slow"), ~pl.col("slow"))
+        ended.join(times.filter(flag), on="time", how="semi") for flag in (as_slow, ~pl.col("slow"))
     )
     return Seconds(covered(slow), covered(usual), why, slowly)
 
