@@ -1,4 +1,4 @@
-"""Incidents of a run folder: each `incidents/<stamp>/` holds incident.json and stacks.txt, and is written once."""
+"""Incidents of a run folder: `incidents/<stamp>/` holds incident.json, stacks.txt and flight-<rank>.json."""
 
 from __future__ import annotations
 
@@ -15,13 +15,22 @@ from gputel.analysis.incidents.verdict import HangVerdict
 from gputel.analysis.text import moment, to_the_second
 from gputel.telemetry.characters import parse_json, visible
 from gputel.telemetry.errors import DamagedFile, reason
-from gputel.telemetry.inside.stacks import Collective, Frame, ProcessFacts, ProcessLook, ThreadStack
+from gputel.telemetry.inside.stacks import (
+    Collective,
+    FlightRecord,
+    Frame,
+    ProcessFacts,
+    ProcessLook,
+    ThreadStack,
+)
 from gputel.telemetry.own_files import is_foreign, read_own
 from gputel.telemetry.secrets import mask
 from gputel.telemetry.whole_files import write_whole
 
 SCHEMA = 1
 FOLDER, FILE, STACKS = "incidents", "incident.json", "stacks.txt"
+FLIGHT = "flight-{}.json"
+"""The collectives that a rank has entered last."""
 KIND = "incident"
 """The kind of its event."""
 MOST_READ = 1000
@@ -73,6 +82,11 @@ def write(
         "processes": [process_json(each) for each in found],
     }
     write_whole(folder / STACKS, visible(mask(stacks_text(found))).encode(errors="replace"))
+    for each in found:
+        if each.look.flight.entries:
+            name = FLIGHT.format(each.look.pid if each.look.rank is None else each.look.rank)
+            entries = json.dumps({"entries": each.look.flight.entries}, indent=1)
+            write_whole(folder / name, mask(entries).encode())
     write_whole(folder / FILE, mask(json.dumps(facts, indent=1)).encode())
     return _incident(folder, facts)
 
@@ -119,7 +133,8 @@ def _standing(row: dict[str, Any]) -> Standing:
         int(row["parent"]), 0, str(row["state"]), str(row["command"]), row["wait_channel"], 0.0, None
     )
     rank, world = (None if row[name] is None else int(row[name]) for name in ("rank", "world"))
-    look = ProcessLook(int(row["pid"]), 0.0, facts, rank, world, row["answered_by"], threads, collectives)
+    flight = FlightRecord(collectives)
+    look = ProcessLook(int(row["pid"]), 0.0, facts, rank, world, row["answered_by"], threads, flight)
     moved, cores = row["moved"], row["cpu_cores"]
     return Standing(look, row["role"], moved and bool(moved), None if cores is None else float(cores))
 
@@ -168,7 +183,7 @@ def process_json(each: Standing) -> dict[str, object]:
         "moved": each.moved,
         "cpu_cores": None if each.cpu_cores is None else round(each.cpu_cores, 3),
         "waits_in": each.collective,
-        "collectives": [last._asdict() for last in look.collectives],
+        "collectives": [last._asdict() for last in look.flight.collectives],
         "threads": [
             {"name": thread.name, "main": thread.main, "frames": [frame._asdict() for frame in thread.frames]}
             for thread in look.threads

@@ -55,7 +55,7 @@ class Standing:
 
     @property
     def collectives(self) -> Mapping[str, Collective]:
-        return {each.group: each for each in self.look.collectives}
+        return {each.group: each for each in self.look.flight.collectives}
 
     @property
     def fault(self) -> str | None:

@@ -18,7 +18,8 @@ from gputel.telemetry.characters import parse_json
 from gputel.telemetry.host.process_names import RANKS
 from gputel.telemetry.inside import environment, proc, unseen
 from gputel.telemetry.inside.stacks import (
-    Collective,
+    NO_FLIGHT,
+    FlightRecord,
     ProcessFacts,
     ProcessLook,
     ThreadStack,
@@ -130,7 +131,7 @@ def _look(question: AskedProcess, fault: tuple[ThreadStack, ...]) -> ProcessLook
         _whole(answer.get("world"), proc.number(question.pid, WORLDS)),
         "listener" if threads else "faulthandler" if fault else None,
         threads or fault,
-        _collectives(question.answer.with_suffix(".flight")) if answer.get("flight") is True else (),
+        _flight(question.answer.with_suffix(".flight")) if answer.get("flight") is True else NO_FLIGHT,
     )
 
 
@@ -145,14 +146,14 @@ def _answer(path: Path) -> dict[str, object]:
     return {}
 
 
-def _collectives(path: Path) -> tuple[Collective, ...]:
+def _flight(path: Path) -> FlightRecord:
     """What the flight recorder wrote, which comes after the stacks."""
     until = time.monotonic() + FLIGHT_S
     while not path.exists() and time.monotonic() < until:
         time.sleep(LOOK_S)
     with contextlib.suppress(OSError):
         return parse_flight(_take(path))
-    return ()
+    return NO_FLIGHT
 
 
 def _take(path: Path) -> bytes:

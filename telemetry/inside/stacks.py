@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -12,6 +13,7 @@ Answerer: TypeAlias = Literal["listener", "faulthandler"]
 FAULT_THREAD = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+")
 FAULT_FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
 MOST_THREADS = 4096
+MOST_ENTRIES = 50  # of a group
 
 
 class Frame(NamedTuple):
@@ -48,6 +50,21 @@ class Collective(NamedTuple):
 
 
 @dataclass(frozen=True)
+class FlightRecord:
+    """What torch's flight recorder knows of a process.
+
+    `collectives` is the last one of each group; `entries` are the last entries of each as torch writes them, sends
+    and receives, too.
+    """
+
+    collectives: tuple[Collective, ...] = ()
+    entries: tuple[Mapping[str, Any], ...] = ()
+
+
+NO_FLIGHT = FlightRecord()
+
+
+@dataclass(frozen=True)
 class ProcessFacts:
     """What /proc says of a process; None is what it refuses."""
 
@@ -75,7 +92,7 @@ class ProcessLook:
     world: int | None
     answered_by: Answerer | None
     threads: tuple[ThreadStack, ...]
-    collectives: tuple[Collective, ...] = ()
+    flight: FlightRecord = NO_FLIGHT
 
     @property
     def main(self) -> tuple[Frame, ...]:
@@ -114,12 +131,17 @@ def parse_fault(text: str) -> tuple[ThreadStack, ...]:
     )
 
 
-def parse_flight(content: bytes) -> tuple[Collective, ...]:
-    """The last collective of each group; sends and receives have numbers of their own, and are left out."""
+def parse_flight(content: bytes) -> FlightRecord:
+    """Reads a trace. Sends and receives have numbers of their own, and are no collectives."""
+    groups: dict[str, deque[Mapping[str, Any]]] = {}
+    last: dict[str, Mapping[str, Any]] = {}
     try:
-        entries = json.loads(content)["entries"]
-        last = {str(entry["process_group"][0]): entry for entry in entries if not entry.get("is_p2p")}
-        return tuple(
+        for entry in json.loads(content)["entries"]:
+            group = str(entry["process_group"][0])
+            groups.setdefault(group, deque(maxlen=MOST_ENTRIES)).append(entry)
+            if not entry.get("is_p2p"):
+                last[group] = entry
+        collectives = tuple(
             Collective(
                 group,
                 int(entry["collective_seq_id"]),
@@ -129,4 +151,5 @@ def parse_flight(content: bytes) -> tuple[Collective, ...]:
             for group, entry in last.items()
         )
     except (ValueError, LookupError, TypeError, AttributeError):
-        return ()
+        return NO_FLIGHT
+    return FlightRecord(collectives, tuple(entry for entries in groups.values() for entry in entries))

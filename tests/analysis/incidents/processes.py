@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gputel.telemetry.inside.stacks import Collective, Frame, ProcessFacts, ProcessLook, ThreadStack
+from gputel.telemetry.inside.stacks import (
+    Collective,
+    FlightRecord,
+    Frame,
+    ProcessFacts,
+    ProcessLook,
+    ThreadStack,
+)
 
 TORCH = "/env/lib/python3.11/site-packages/torch"
 MAIN = Frame("/me/train.py", 31, "main")
@@ -40,8 +47,9 @@ def process(
     threads = (ThreadStack("MainThread", True, (MAIN, *frames)),) if state != "T" else ()
     facts = ProcessFacts(parent, 1, state, "python train.py", "futex_do_wait", 1.0, 1000)
     collectives = (Collective("0", number, last, "[[4]]"),) if last else ()
+    flight = FlightRecord(collectives)
     number_of_process = 100 + (rank or 0) if pid is None else pid
-    return ProcessLook(number_of_process, 0.0, facts, rank, world, "listener", threads, collectives)
+    return ProcessLook(number_of_process, 0.0, facts, rank, world, "listener", threads, flight)
 
 
 def worker(of_rank: int, *frames: Frame, state: str = "S") -> ProcessLook:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from gputel.analysis.incidents.process_states import standings
 from gputel.analysis.incidents.text import overview
 from gputel.analysis.incidents.verdict import judge
 from gputel.telemetry.errors import DamagedFile
+from gputel.telemetry.inside.stacks import NO_FLIGHT, parse_flight
 from tests.analysis.incidents.processes import ALL_REDUCE, READS, later, process
 
 LOOKS = [process(0, *ALL_REDUCE), process(1, *READS), process(2, *ALL_REDUCE)]
@@ -48,6 +50,40 @@ def test_stacks_stand_in_groups_the_one_that_holds_up_the_others_first(written: 
             "ranks 0, 2 (process 100, 102) wait in all_reduce, do not move\n"
         )
     )
+
+
+def test_flight_record_of_a_rank_is_kept_beside_it(tmp_path: Path) -> None:
+    entry = {
+        "process_group": ["0", "default_pg"],
+        "profiling_name": "gloo:all_reduce",
+        "collective_seq_id": 36,
+    }
+    trace = {"entries": [{**entry, "collective_seq_id": number} for number in range(36 - 70, 36)]}
+    flight = parse_flight(json.dumps(trace).encode())
+    looks = [replace(each, flight=flight) if each.rank == 1 else each for each in LOOKS]
+    found = standings([looks, [later(each) for each in looks]])
+    verdict = judge(found)
+    assert verdict
+    hung = incident.write(tmp_path, 1_795_000_100 * SECOND, None, verdict, found)
+    assert sorted(path.name for path in hung.folder.iterdir()) == [
+        "flight-1.json",
+        "incident.json",
+        "stacks.txt",
+    ]
+    entries = json.loads((hung.folder / "flight-1.json").read_text())["entries"]
+    assert [each["collective_seq_id"] for each in entries] == list(range(36 - 50, 36))
+
+
+def test_last_collective_is_known_behind_any_number_of_sends() -> None:
+    reduced = {
+        "process_group": ["0", "default_pg"],
+        "profiling_name": "nccl:all_reduce",
+        "collective_seq_id": 36,
+    }
+    sent = {**reduced, "profiling_name": "nccl:send 0->1", "is_p2p": True}
+    flight = parse_flight(json.dumps({"entries": [reduced, *[sent] * 80]}).encode())
+    assert [str(each) for each in flight.collectives] == ["all_reduce #36"]
+    assert parse_flight(b'{"entries": [7]}') == NO_FLIGHT
 
 
 def test_damaged_incident_costs_itself_alone(written: incident.Incident, tmp_path: Path) -> None:
