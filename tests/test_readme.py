@@ -63,3 +63,16 @@ def test_readme_is_short_and_its_pictures_are_small() -> None:
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings in addresses: small letters, dashes for spaces, no other signs."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_heading_that_a_page_links_to_exists(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*\.md|)#([^)]+)\)", page.read_text())
+    targets = [(page.parent / file if file else page, anchor) for file, anchor in links]
+    assert [(target.name, anchor) for target, anchor in targets if anchor not in anchors(target)] == []
