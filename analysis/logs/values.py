@@ -5,6 +5,7 @@ Printed unit -> the scale to the unit of a column: exponent shift, factor and di
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from gputel.analysis.logs import patterns
@@ -43,6 +44,13 @@ def split(value: bytes, last: bool) -> tuple[bytes, bytes] | None:
     `last` says that nothing of the record follows, so that letters right after the number were printed into the
     line by another process.
     """
+    if len(value) > _SHORT:
+        return _split(value, last)
+    parts = _split_alike(value.translate(_ZEROS), last)
+    return parts and (value[: len(parts[0])], parts[1])
+
+
+def _split(value: bytes, last: bool) -> tuple[bytes, bytes] | None:
     if b":" in value:
         clock = CLOCK.match(value)
         if clock and not STUCK.match(value, clock.end()):
@@ -60,6 +68,11 @@ def split(value: bytes, last: bool) -> tuple[bytes, bytes] | None:
     if stuck and not (last and rest[:1].isalpha() and number.group()[-1:].isdigit()):
         return None
     return number.group(), b""
+
+
+_SHORT = 32  # bytes of a value that may be remembered
+_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+_split_alike = lru_cache(maxsize=4096)(_split)  # values that differ in digits only are split alike
 
 
 def read(text: bytes, what: Field) -> float | None:

@@ -7,6 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gputel.analysis.logs import values
 
@@ -73,3 +75,9 @@ def test_clock_is_so_many_seconds(
     assert values.seconds(text.encode()) == seconds
     log = "".join(f"it={i} nll {9 / (i + 1):.4f} eta {text}\n" for i in range(20))
     assert rows(log, "eta_min") == [(seconds / 60,)] * 20
+
+
+@given(st.from_regex(rb"[-+]?[\d,:.e+ msdhkBW%/nainf-]{0,40}", fullmatch=True), st.booleans())
+def test_value_whose_like_was_split_before_is_split_as_if_it_were_the_first(value: bytes, last: bool) -> None:
+    values.split(value.translate(bytes.maketrans(b"123456789", b"987654321")), last)
+    assert values.split(value, last) == values._split(value, last)
