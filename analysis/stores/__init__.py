@@ -153,6 +153,12 @@ def _table(path: Path) -> StoredRun:
     return tables.read(path, _data(path))
 
 
+def _ray_tune(path: Path) -> StoredRun:
+    from gputel.analysis.stores import ray_tune
+
+    return ray_tune.read(path, _data(path))
+
+
 def _monitor(path: Path) -> StoredRun:
     from gputel.analysis.stores import monitor_csv
 
@@ -180,6 +186,7 @@ def _database(path: Path) -> StoredRun:
 READERS: dict[StoreKind, Callable[[Path], StoredRun]] = {
     "hf-trainer": _trainer_state,
     "csv": _table,
+    "ray-tune": _ray_tune,
     "monitor": _monitor,
     "dvclive": _dvclive,
     "mlflow": _mlruns,

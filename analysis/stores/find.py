@@ -18,7 +18,7 @@ from gputel.analysis.logs import binary
 from gputel.telemetry import run_folder
 
 StoreKind: TypeAlias = Literal[
-    "tensorboard", "wandb", "hf-trainer", "csv", "monitor", "dvclive", "mlflow", "database"
+    "tensorboard", "wandb", "hf-trainer", "csv", "ray-tune", "monitor", "dvclive", "mlflow", "database"
 ]
 LEAST = 24  # bytes of a file that can be a store
 RUN_MARK = "#"  # before the name of a run in a file that holds several
@@ -99,7 +99,11 @@ def _store(start: bytes) -> StoreKind | None:
     if start.lstrip()[:1] == b"{":
         from gputel.analysis.stores.trainer_state import is_trainer_state
 
-        return "hf-trainer" if is_trainer_state(start) else None
+        if is_trainer_state(start):
+            return "hf-trainer"
+        from gputel.analysis.stores.ray_tune import is_results
+
+        return "ray-tune" if is_results(start) else None
     if start.startswith(b"#{"):
         from gputel.analysis.stores.monitor_csv import is_monitor
 
@@ -146,14 +150,14 @@ def in_folder(folder: Path, entries: Sequence[os.DirEntry[str]], taken: set[Path
 
 def _claimed_beside(folder: Path, names: Sequence[str]) -> set[Path]:
     """What repeats a store beside it: states of checkpoints, the files of a `.wandb`, runs that were deleted."""
-    from gputel.analysis.stores import mlruns, plain_yaml, tables, trainer_state
+    from gputel.analysis.stores import mlruns, plain_yaml, ray_tune, tables, trainer_state
 
     claimed: set[Path] = set()
     if any(name.startswith("checkpoint-") for name in names):
         claimed |= set(trainer_state.newest(folder)[1])
     if WANDB_LATEST in names:
         claimed |= {folder / name for name in names if WANDB_LOG.fullmatch(name)}
-    if {tables.RAY_TUNE_TABLE, tables.RAY_TUNE_LINES} <= set(names):
+    if ray_tune.TABLE in names:
         claimed |= tables.repeated_by_ray_tune(folder)
     for name in names:
         if name == mlruns.META:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gputel.analysis.logs.patterns import Reject
-from gputel.analysis.stores.plain_yaml import settings_beside
+from gputel.analysis.stores import plain_yaml, ray_tune
 from gputel.analysis.stores.points import StoredRun, cell_number, from_rows, settings
 
 FORMAT = "csv"
@@ -30,12 +30,7 @@ AXES = (
     "total_timesteps",
     "epoch",
 )
-RAY_TUNE = frozenset({"training_iteration", "time_total_s"})  # columns of every table of Ray Tune
-RAY_TUNE_OWN = frozenset({"timestamp", "pid", "trial_id", "experiment_id"})  # are not metrics
-RAY_TUNE_TABLE, RAY_TUNE_LINES = "progress.csv", "result.json"  # the lines also have metrics that came later
-RAY_TUNE_SETTINGS = "params.json"
 LONGEST_LOOK = 4096  # bytes; Ray Tune writes the columns of its own first
-LATEST_S = 9e9
 SETTING = "config/"  # begins the columns of Ray Tune that hold a setting
 NAME = re.compile(r"[^\W\d][\w./ @():%+-]*")
 
@@ -47,7 +42,7 @@ def is_table(head: bytes) -> bool:
     """
     lines = head.split(b"\n", 2)
     header = _cells(lines[0])
-    if set(header) >= RAY_TUNE:
+    if set(header) >= ray_tune.COLUMNS:
         return b"\0" not in head  # the header alone may be longer than what is looked at
     if len(lines) < 3 or b"\0" in head:
         return False
@@ -66,22 +61,32 @@ def read(path: Path, data: bytes) -> StoredRun:
     generic = path.stem in ("metrics", "results", "progress", "log", "training")
     name = path.resolve().parent.name if generic else path.stem
     rejects: list[Reject] = []
-    config = settings_beside(path.parent)
+    config = plain_yaml.settings_beside(path.parent)
+    if _header(data) >= ray_tune.COLUMNS:
+        config |= ray_tune.settings_beside(path.parent)
     values = from_rows(_rows(data, rejects, config))
     return StoredRun(name, str(path), FORMAT, values, config, rejects=rejects)
 
 
 def repeated_by_ray_tune(folder: Path) -> set[Path]:
-    """Returns the files that repeat the `result.json` of Ray Tune beside them."""
-    table = folder / RAY_TUNE_TABLE
+    """Returns the files of a trial of Ray Tune that belong to its `result.json`, or to its table without that."""
+    table = folder / ray_tune.TABLE
     try:
         if not table.is_file():
             return set()
         with table.open("rb") as file:
-            header = _cells(file.readline(LONGEST_LOOK))
+            is_trial = _header(file.readline(LONGEST_LOOK)) >= ray_tune.COLUMNS
+        results = folder / ray_tune.RESULTS
+        has_results = results.is_file() and results.stat().st_size > 0
     except OSError:
         return set()  # reading it says why
-    return {table, folder / RAY_TUNE_SETTINGS} if set(header) >= RAY_TUNE else set()
+    if not is_trial:
+        return set()
+    return {folder / ray_tune.SETTINGS, *([table] if has_results else [])}
+
+
+def _header(data: bytes) -> set[str]:
+    return set(_cells(data.split(b"\n", 1)[0]))
 
 
 def _rows(
@@ -94,7 +99,7 @@ def _rows(
     if axis is None:
         return
     delimiter = _delimiter(text.split("\n", 1)[0])
-    is_ray_tune = set(header) >= RAY_TUNE
+    is_ray_tune = set(header) >= ray_tune.COLUMNS
     for line, row in _lines(text, delimiter):
         if len(row) != len(header):
             rejects.append(Reject(line, FORMAT, f"a row has {len(row)} cells, and the header {len(header)}"))
@@ -107,8 +112,8 @@ def _rows(
         moment = 0
         if is_ray_tune:
             config |= _settings_of_row(header, row)
-            moment = _nanoseconds(cells.get("timestamp"))
-            cells = {n: c for n, c in cells.items() if not n.startswith(SETTING) and n not in RAY_TUNE_OWN}
+            moment = ray_tune.nanoseconds(cells.get(ray_tune.MOMENT))
+            cells = {n: c for n, c in cells.items() if not n.startswith(SETTING) and n not in ray_tune.OWN}
         is_epoch = axis == "epoch"
         yield int(step), moment, {n: c for n, c in cells.items() if c is not None and (n != axis or is_epoch)}
 
@@ -122,10 +127,6 @@ def _settings_of_row(header: Sequence[str], row: Sequence[str]) -> dict[str, flo
             if name.startswith(SETTING) and cell
         }
     )
-
-
-def _nanoseconds(seconds: float | None) -> int:
-    return int(seconds * 1e6) * 1000 if seconds is not None and 0 < seconds < LATEST_S else 0
 
 
 def _lines(text: str, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:

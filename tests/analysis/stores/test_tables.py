@@ -100,9 +100,17 @@ def test_header_of_rllib_may_be_longer_than_what_is_looked_at(tmp_path: Path) ->
 def test_trial_of_ray_tune_is_one_run(tmp_path: Path) -> None:
     (tmp_path / "progress.csv").write_text(RAY_TUNE)
     (tmp_path / "params.json").write_text('{"lr": 5e-05}')
-    assert list(paths.walk(tmp_path)) == [tmp_path / "params.json", tmp_path / "progress.csv"]
+    assert list(paths.walk(tmp_path)) == [tmp_path / "progress.csv"]
+    (tmp_path / "result.json").write_text("")
+    assert list(paths.walk(tmp_path)) == [tmp_path / "progress.csv", tmp_path / "result.json"]
     (tmp_path / "result.json").write_text('{"training_iteration": 1, "time_total_s": 5.25, "loss": 2.5}\n')
     assert list(paths.walk(tmp_path)) == [tmp_path / "result.json"]
+
+
+def test_settings_of_a_trial_are_those_beside_its_table(tmp_path: Path) -> None:
+    (tmp_path / "params.json").write_text('{"seed": 3, "model": {"sizes": [1, 2]}}')
+    config = read(tmp_path, "progress.csv", RAY_TUNE).config
+    assert config == {"seed": 3, "model.sizes": "[1, 2]", "lr": 5e-05, "model.fcnet_hiddens": "[256, 256]"}
 
 
 def test_table_of_another_tool_stays_beside_a_result(tmp_path: Path) -> None:
