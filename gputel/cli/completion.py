@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -13,6 +14,8 @@ from click.shell_completion import CompletionItem, FishComplete, add_completion_
 from gputel.telemetry.errors import GputelError
 
 Items: TypeAlias = "list[CompletionItem]"
+PLAIN = re.compile(r"[\w.,/@:+=-]+")
+"""The names that are offered: bash puts others into the command line as they are, and would run `$(...)` in one."""
 AT_EACH_COMMA, AT_THE_FIRST = 'string split ","', 'string split -m 1 ","'
 
 
@@ -37,7 +40,8 @@ def runs(_context: click.Context, _option: click.Parameter, begun: str) -> Items
 
     folders: list[str] = []
     with contextlib.suppress(OSError):
-        folders = [str(path) for path in Path("runs").iterdir() if run_folder.is_run(path)]
+        named = [path for path in Path("runs").iterdir() if PLAIN.fullmatch(path.name)]
+        folders = [str(path) for path in named if run_folder.is_run(path)]
     recordings = list(_matching(sorted(folders, key=natural_order), begun))
     if recordings and begun.startswith("runs/"):
         return recordings

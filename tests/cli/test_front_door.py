@@ -221,6 +221,14 @@ def completed(*words: str, cwd: Path | None = None) -> list[str]:
     return [line.partition(",")[2] for line in answer.stdout.splitlines() if line.startswith("plain,")]
 
 
+def test_name_that_a_shell_would_run_is_not_offered(tmp_path: Path) -> None:
+    """Bash inserts it unquoted; Enter would run it, or a terminal obey it."""
+    for name in ("r2", "dæpth-1,5", "$(touch owned)", "`touch owned`", "a;touch owned", "\x1b]0;owned\x07"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "run.json").write_text("{}")
+    assert completed("report", "runs/", cwd=tmp_path) == ["runs/dæpth-1,5", "runs/r2"]
+
+
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
