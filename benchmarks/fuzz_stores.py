@@ -18,6 +18,7 @@ def composed_stores(home: Path) -> list[Files]:
         _wandb(),
         {"trainer_state.json": _trainer_state(STEPS), "checkpoint-50/trainer_state.json": _trainer_state(50)},
         *_tables(),
+        *_learning(),
         *_json_lines(),
         _dvclive(),
         _mlruns(),
@@ -84,6 +85,23 @@ def _tables() -> list[Files]:
     tables = {name: head + (rows.replace(",", ";") if ";" in head else rows) for name, head in heads.items()}
     beside = {"hparams.yaml": b"lr: 0.1\nmodel:\n  depth: 4\n"}
     return [{name: table.encode(), **beside} for name, table in tables.items()]
+
+
+def _learning() -> list[Files]:
+    """Episodes as Stable-Baselines3's Monitor writes them; a trial of Ray Tune, two files of which say the same."""
+    episodes = "".join(f"{n / 3:.2f},{20 + n},{n / 10:.3f}\n" for n in range(STEPS))
+    monitor = f'#{{"t_start": 1700000000.5, "env_id": "CartPole-v1"}}\nr,l,t\n{episodes}'
+    rows = [
+        {"training_iteration": n, "time_total_s": n / 2, "timestamp": 1_700_000_000 + n, "loss": 4 - n / 50}
+        for n in range(1, STEPS)
+    ]
+    table = "".join(f"{','.join(map(str, row.values()))}\n" for row in rows)
+    lines = "".join(f"{json.dumps({**row, 'config': {'lr': 0.1}})}\n" for row in rows)
+    trial = {
+        "trial/progress.csv": f"{','.join(rows[0])}\n{table}".encode(),
+        "trial/result.json": lines.encode(),
+    }
+    return [{"monitor.csv": monitor.encode()}, {**trial, "trial/params.json": b'{"lr": 0.1}'}]
 
 
 def _json_lines() -> list[Files]:
