@@ -34,6 +34,7 @@ __all__ = [
     "SURE",
     "StepTime",
     "logged_step_time",
+    "numbered",
     "step_ns_near",
     "step_time",
     "step_times",
@@ -71,10 +72,13 @@ def step_times(placed: TimedLog, steps: pl.DataFrame | None = None) -> dict[str,
 def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame | None, placed: TimedLog) -> StepTime | None:
     """Returns the time of a step by the gaps between records and by the step times that they print, if they do.
 
+    None of records that print neither a step nor its time: nothing says how many steps lie between two of them.
     `steps` are their rows as `align.per_step` returns them: used where no two records follow each other and no step
     time is printed.
     """
     dt_ms = None
+    if not numbered(records):
+        return None
     if "dt_ms" in records.columns:
         phase = placed.records.filter(pl.col("phase").is_in(records["phase"].implode()))
         with_others = phase.filter(contains_others(phase, placed))["line"]  # the first record, too, may tell
@@ -92,6 +96,11 @@ def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame | None, placed: 
         )
         gaps = gaps.rename({"duration_s": "seconds"})
     return step_time(gaps, dt_ms, placed.resolution_s, placed.dt_digit_ms)
+
+
+def numbered(records: pl.DataFrame) -> bool:
+    """Returns whether records say how many steps they cover: by a step, or by the time of one."""
+    return "dt_ms" in records.columns or records["step"].null_count() < records.height
 
 
 def step_ns_near(gaps: pl.DataFrame, resolution_ns: int, times: Mapping[str, StepTime]) -> Numbers:

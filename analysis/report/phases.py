@@ -12,7 +12,7 @@ import polars as pl
 
 from gputel.analysis.align import join
 from gputel.analysis.align.join import JOULES
-from gputel.analysis.align.step_time import StepTime
+from gputel.analysis.align.step_time import StepTime, numbered
 from gputel.analysis.align.uncertainty import BorderError, PowerSensor, border_error, with_errors
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def phase_table(
     sums, printed = _sums(steps), _printed_rates(subject)
     alone = ~pl.col("phase").is_in(join.mixed_phases(spans).implode())
     sums = sums.with_columns(pl.when(alone).then(name).alias(name) for name in RATES)
+    if not numbered(subject.log.records):
+        sums = sums.with_columns(pl.lit(None, sums.schema[name]).alias(name) for name in ("steps", *RATES))
     rows = []
     for (phase,), mine in spans.filter(pl.col("phase").is_not_null()).group_by("phase", maintain_order=True):
         border = _border(subject, placed, steps, str(phase), times.get(str(phase)))

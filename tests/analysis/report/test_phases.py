@@ -114,3 +114,17 @@ def test_steps_that_nothing_separates_from_their_evaluations_have_no_rate(
     assert (phase["step_s"], phase["tok_per_sec"], phase["j_per_token"]) == (None, None, None)
     assert rows["train"]["contains"] == "eval, checkpoint"
     assert rows["train"]["duration_s"] == pytest.approx(40 * 1.2 + 39 * 12 + 4 * 2, rel=0.01)
+
+
+@pytest.mark.parametrize("printed", ["", " | dt: 60000.00ms"], ids=["nothing", "step times"])
+def test_records_without_a_step_are_no_steps(tmp_path: Path, printed: str) -> None:
+    """A line a minute may stand for 500 steps; only a printed step time says that it is one."""
+    start = datetime(2026, 11, 21, 9)
+    lines = (
+        f"{start + timedelta(minutes=n)} loss: {3 - n / 20:.4f} | lr: 1e-4{printed}\n" for n in range(20)
+    )
+    path = tmp_path / "run.log"
+    path.write_text("Total batch size 524,288\n" + "".join(lines))
+    (phase,) = run_report.answer(run_report.make_report(read_run(path)))["phases"]
+    known = {name for name in ("steps", "step_s", "tok_per_sec", "j_per_step") if phase[name] is not None}
+    assert known == ({"steps", "step_s", "tok_per_sec"} if printed else set())
