@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.formats import Format
     from gputel.analysis.logs.log import Log
 
-FASTEST = 100e6  # bytes per second of CPU that no log exceeds
+FASTEST = 500e6  # bytes per second of CPU that no log exceeds
 PAGES = (".html", ".png", ".svg", ".pdf")  # gputel may have written them beside logs
 ENVIRONMENT = frozenset({"pyvenv.cfg", "conda-meta"})  # one of them lies in a Python environment
 PROGRAMS = frozenset({"site-packages", "node_modules", "__pycache__"})
