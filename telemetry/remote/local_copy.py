@@ -81,11 +81,14 @@ class _Copy:
         self._state = path.with_name(STATE)
 
     def fetch(self) -> LocalCopy:
-        listed = manifest.objects(self._storage) if self._storage.lists_nothing else self._storage.objects()
+        known = _read_state(self._state)
+        if self._storage.lists_nothing:
+            listed = manifest.objects(self._storage)
+        else:
+            listed = self._storage.objects(_rows_of_bundles(known))
         placed = {each: place for each in listed if (place := file_kinds.place(each.name))}
         if not any(place.file == run_folder.DESCRIPTION for place in placed.values()):
             return self._one_file()
-        known = _read_state(self._state)
         new = {each: place for each, place in placed.items() if known.get(each.name) != _version(each)}
         self._take(new)
         if new:
@@ -152,6 +155,29 @@ class _Copy:
 
 def _version(each: StoredObject) -> str:
     return f"{each.tag} {each.size} {each.modified.isoformat()}"
+
+
+def _rows_of_bundles(known: Mapping[str, Any]) -> list[list[StoredObject]]:
+    """The bundles of each segment that were fetched before, up to the first number that is missing."""
+    rows: dict[str, list[StoredObject]] = {}
+    for name in sorted(known):
+        above, _, number = name.rpartition("/")
+        place = file_kinds.place(name)
+        if place is None or place.kind != "bundle":
+            continue
+        row = rows.setdefault(above, [])
+        if int(number) == len(row) + 1 and (each := _of_version(name, known[name])):
+            row.append(each)
+    return [row for row in rows.values() if row]
+
+
+def _of_version(name: str, version: object) -> StoredObject | None:
+    """What `_version` was made of; None of anything else."""
+    try:
+        tag, size, modified = str(version).rsplit(" ", 2)
+        return StoredObject(name, int(size), datetime.fromisoformat(modified), tag)
+    except ValueError:
+        return None
 
 
 def _read_state(path: Path) -> dict[str, Any]:

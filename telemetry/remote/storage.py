@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,6 +26,8 @@ ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 PLAIN_HTTP = "GPUTEL_S3_ALLOW_HTTP"
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
 LONGEST_WAIT = timedelta(seconds=60)  # until a server that fails is given up
+PAGE = 1000  # names in an answer to one request for a list
+UNORDERED = "--x-s3"  # ends the names of buckets that list in no order
 LONGEST_FAULT = 200  # letters of what a library says
 SIGNS = (
     ("Unable to canonicalize filesystem root", "nothing is here", ""),
@@ -147,18 +149,35 @@ class Storage:
         with self._faults():
             return bytes(obstore.get_range(self._store, name, start=0, length=size))
 
-    def objects(self) -> list[StoredObject]:
-        """All of them, in order of their names."""
+    def objects(self, known: Iterable[Sequence[StoredObject]] = ()) -> list[StoredObject]:
+        """All of them, in order of their names.
+
+        Each of `known` is a row of objects without others between them, which are never replaced: where a store can
+        begin its list behind a name, only the first of a long row is listed again.
+        """
+        parts = urlsplit(self._address)
+        is_ordered = parts.scheme == "s3" and not parts.netloc.endswith(UNORDERED)
+        rows = {row[0]: row for row in known if is_ordered and len(row) > PAGE}
+        listed: list[StoredObject] = []
+        offset: str | None = ""
+        while offset is not None:
+            start, offset = offset, None
+            for each in self._listed(start):
+                listed.append(each)
+                if row := rows.pop(each, None):
+                    listed += row[1:]
+                    offset = row[-1].name
+                    break
+        return sorted(listed, key=lambda each: each.name)
+
+    def _listed(self, offset: str) -> Iterator[StoredObject]:
+        """The objects behind a name, a request for each page as it is asked for."""
         import obstore
 
         with self._faults():
-            pages = obstore.list(self._store)
-            listed = [
-                StoredObject(each["path"], each["size"], each["last_modified"], each["e_tag"] or "")
-                for page in pages
-                for each in page
-            ]
-        return sorted(listed, key=lambda each: each.name)
+            for page in obstore.list(self._store, offset=offset or None, chunk_size=PAGE):
+                for each in page:
+                    yield StoredObject(each["path"], each["size"], each["last_modified"], each["e_tag"] or "")
 
     @contextmanager
     def _faults(self) -> Iterator[None]:

@@ -16,9 +16,10 @@ import pytest
 import gputel as gputel_api
 from gputel.cli import main
 from gputel.telemetry import run_folder
-from gputel.telemetry.remote import doctor
+from gputel.telemetry.clock import Stamp
+from gputel.telemetry.remote import bundles, doctor
 from gputel.telemetry.remote.local_copy import local_copy
-from gputel.telemetry.remote.storage import Storage
+from gputel.telemetry.remote.storage import Storage, StoredObject
 from tests.conftest import ROOT
 
 pytest.importorskip("obstore", reason="the extra s3 is not installed")
@@ -82,6 +83,55 @@ def test_storage_is_examined_and_left_empty(storage: str) -> None:
         "delete": "good",
     }
     assert not Storage(storage).objects()
+
+
+def test_bundles_that_are_known_are_not_listed_again(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gputel.telemetry.remote.storage.PAGE", 3)
+    sent = Storage(storage)
+    for node in range(2):
+        sent.put(f"nodes/{node}/run.json", b"{}")
+        for number in range(1, 7):
+            sent.put(f"nodes/{node}/fresh/{number:08d}", bundles.encode([], {}, Stamp(0, 0, 0), None))
+    places = [local_copy(storage)]
+    listed = count_listed(monkeypatch)
+    places.append(local_copy(storage))
+    assert sum(listed) == 4  # of each node its description and its first bundle
+    sent.put("nodes/0/fresh/00000007", bundles.encode([], {}, Stamp(0, 0, 0), None))
+    sent.put("nodes/1/gpu/fast-000001.parquet", b"x")
+    del listed[:]
+    places.append(local_copy(storage))
+    assert sum(listed) == 6
+    assert places[0] == places[1]
+    assert (places[2].path / "nodes" / "1" / "gpu" / "fast-000001.parquet").read_bytes() == b"x"
+
+
+def test_bundles_of_another_run_in_the_same_place_are_listed(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gputel.telemetry.remote.storage.PAGE", 3)
+    sent = Storage(storage)
+    sent.put("run.json", b"{}")
+    for number in range(1, 7):
+        sent.put(f"fresh/{number:08d}", bundles.encode([], {}, Stamp(0, 0, 0), None))
+    local_copy(storage)
+    sent.put("fresh/00000001", bundles.encode([], {}, Stamp(1, 1, 1), None))
+    listed = count_listed(monkeypatch)
+    local_copy(storage)
+    assert sum(listed) == 7
+
+
+def count_listed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Ones, for each object that the server lists."""
+    listed: list[int] = []
+    whole = Storage._listed
+
+    def counted(storage: Storage, offset: str) -> Iterator[StoredObject]:
+        for each in whole(storage, offset):
+            listed.append(1)
+            yield each
+
+    monkeypatch.setattr(Storage, "_listed", counted)
+    return listed
 
 
 def test_run_that_was_sent_is_shown_by_tail(storage: str, capsys: pytest.CaptureFixture[str]) -> None:
