@@ -20,6 +20,7 @@ from gputel.telemetry import run_folder
 StoreKind: TypeAlias = Literal[
     "tensorboard", "wandb", "hf-trainer", "csv", "ray-tune", "monitor", "dvclive", "mlflow", "database"
 ]
+PROGRESS = "progress.csv"  # of Stable-Baselines3 and Ray Tune
 LEAST = 24  # bytes of a file that can be a store
 RUN_MARK = "#"  # before the name of a run in a file that holds several
 WANDB_LATEST, WANDB_LOG = "latest-run", re.compile(r"debug(-.*)?\.log")  # above the folders of its runs
@@ -144,7 +145,12 @@ def in_folder(folder: Path, entries: Sequence[os.DirEntry[str]], taken: set[Path
     elif which == "mlflow":
         found.paths.append(folder)
         found.claimed |= set(folder.iterdir())
-    found.claimed |= _claimed_beside(folder, [entry.name for entry in entries])
+    names = [entry.name for entry in entries]
+    if PROGRESS in names:
+        from gputel.analysis.stores import tables
+
+        found.claimed |= tables.repeated_beside_sb3(folder, names, has_events=which == "tensorboard")
+    found.claimed |= _claimed_beside(folder, names)
     return found
 
 

@@ -30,6 +30,7 @@ AXES = (
     "total_timesteps",
     "epoch",
 )
+SB3_STEP = "time/total_timesteps"
 LONGEST_LOOK = 4096  # bytes; Ray Tune writes the columns of its own first
 SETTING = "config/"  # begins the columns of Ray Tune that hold a setting
 NAME = re.compile(r"[^\W\d][\w./ @():%+-]*")
@@ -83,6 +84,25 @@ def repeated_by_ray_tune(folder: Path) -> set[Path]:
     if not is_trial:
         return set()
     return {folder / ray_tune.SETTINGS, *([table] if has_results else [])}
+
+
+def repeated_beside_sb3(folder: Path, names: Sequence[str], *, has_events: bool) -> set[Path]:
+    """Returns what repeats the logger of Stable-Baselines3 in a folder.
+
+    Its event file has the table's values and their times; episodes of the environments are those that it averages.
+    """
+    table = folder / ray_tune.TABLE
+    try:
+        if not table.is_file():
+            return set()
+        with table.open("rb") as file:
+            header = _header(file.readline(LONGEST_LOOK))
+    except OSError:
+        return set()  # reading it says why
+    if SB3_STEP not in header:
+        return set()
+    episodes = {folder / name for name in names if name.endswith("monitor.csv")}
+    return {*episodes, table} if has_events else episodes
 
 
 def _header(data: bytes) -> set[str]:

@@ -74,3 +74,18 @@ def test_walk_opens_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [path.name for path in found] == names[:3]
     assert [stores.kind(path) for path in found] == ["csv"] * 3
     assert sorted(opened) == names
+
+
+SB3 = "rollout/ep_rew_mean,time/total_timesteps\n1.5,100\n2.5,200\n"
+EPISODES = '#{"t_start": 1704164646.0, "env_id": "x"}\nr,l,t\n1.5,100,1.0\n'
+
+
+def test_folder_of_stable_baselines_is_one_run(tmp_path: Path) -> None:
+    (tmp_path / "monitor.csv").write_text(EPISODES)
+    assert [path.name for path in paths.walk(tmp_path)] == ["monitor.csv"]
+    (tmp_path / "progress.csv").write_text(SB3)
+    assert [path.name for path in paths.walk(tmp_path)] == ["progress.csv"]
+    (tmp_path / "events.out.tfevents.1.n.1.0").write_bytes(version() + losses(range(3)))
+    assert list(paths.walk(tmp_path)) == [tmp_path]
+    (tmp_path / "progress.csv").write_text("epoch,loss\n1,2.5\n2,2.25\n")
+    assert len(list(paths.walk(tmp_path))) == 3
