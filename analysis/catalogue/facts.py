@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.recording import Recording
 
-FACTS_VERSION = 6
+FACTS_VERSION = 7
 DERIVED = ("facts.json", ".html", ".png", ".svg", ".pdf", ".lock")
 COMMON_NAMES = frozenset(
     "log logs out output stdout stderr console train training metrics result results progress".split()
@@ -88,7 +88,7 @@ def computed(path: Path, gpus: Sequence[GpuTotals] | None = None) -> CatalogueRo
         facts |= gpu_facts.of_recording(subject.recording, gpus)
         facts |= gpu_facts.spent(subject.recording, facts["gpus"])
     else:
-        facts |= gpu_facts.of_readings(subject)
+        facts |= gpu_facts.of_readings(subject) | _of_provenance(subject)
         if facts["gpus"] and facts["duration_s"]:
             facts["gpu_hours"] = facts["gpus"] * facts["duration_s"] / HOUR_S
     if facts["energy_j"] and facts["tokens"]:
@@ -207,6 +207,15 @@ def _of_recording(subject: RunData, recording: Recording) -> dict[str, Any]:
         "alarm_kinds": " ".join(sorted({kind for kind in alarms if kind})) or None,
         "xid": int((events["kind"] == "xid").sum()),
     }
+
+
+def _of_provenance(subject: RunData) -> dict[str, Any]:
+    """Where and how a run ran, where another tool noted it."""
+    noted = subject.log.provenance
+    if noted is None:
+        return {}
+    found = {"host": noted.host, "command": subject.command, "commit": noted.commit}
+    return found | ({"gpu": _family(noted.gpu), "gpu_name": noted.gpu} if noted.gpu else {})
 
 
 def _verdict(subject: RunData) -> str | None:

@@ -53,6 +53,16 @@ class ReadyResults:
 
 
 @dataclass(frozen=True)
+class Provenance:
+    """Where and how a run ran, as a tool noted it beside the metrics; None is unknown."""
+
+    host: str | None = None
+    command: tuple[str, ...] = ()
+    commit: str | None = None
+    gpu: str | None = None
+
+
+@dataclass(frozen=True)
 class Log:
     """One run. `records` has a row per line that reported a step; `steps` one per step, later attempts first."""
 
@@ -80,6 +90,7 @@ class Log:
     ended: int | None = None
     formats: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # what was counted and left aside
+    provenance: Provenance | None = None
 
     def __repr__(self) -> str:
         return f"<log {self.name!r}: {self.format}, {self.records.height} records, {self.status}>"

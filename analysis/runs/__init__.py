@@ -89,8 +89,10 @@ class RunData:
 
     @property
     def command(self) -> str | None:
-        """The recorded command on one line; an inline script and a very long command are cut."""
-        described = self.recording.descriptions if self.recording else ()
+        """The command on one line, if it is known; an inline script and a very long command are cut."""
+        if self.recording is None:
+            return one_line(self.log.provenance.command) or None if self.log.provenance else None
+        described = self.recording.descriptions
         return (one_line(described[0].get("argv") or ()) if described else "") or None
 
     @property

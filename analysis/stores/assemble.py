@@ -64,6 +64,7 @@ def make_log(run: StoredRun) -> Log:
         started=run.started,
         ended=run.ended,
         notes=(*run.notes, *notes),
+        provenance=run.provenance,
     )
 
 

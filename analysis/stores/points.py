@@ -14,6 +14,7 @@ from gputel.analysis import text
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.gpu_tables import Telemetry
+    from gputel.analysis.logs.log import Provenance
     from gputel.analysis.logs.outcome import LogEvent, Status
     from gputel.analysis.logs.patterns import Reject
 
@@ -62,6 +63,7 @@ class StoredRun:
     ended: int | None = None
     notes: tuple[str, ...] = ()  # what was counted and left aside
     telemetry: Telemetry | None = None  # GPU readings beside the values
+    provenance: Provenance | None = None
     printed: bytes = b""  # the console output, of a run whose history has no values
 
 

@@ -16,8 +16,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from gputel.analysis.logs.log import Provenance
 from gputel.analysis.logs.outcome import LogEvent, Status
 from gputel.analysis.logs.patterns import Reject
+from gputel.analysis.stores import wandb_machine
 from gputel.analysis.stores.points import StoredRun, TagValues, from_rows, number, settings
 from gputel.analysis.stores.protobuf import BYTES, DOUBLE, VARINT, WireError, fields, signed, text, varint
 from gputel.analysis.stores.wandb_log import FORMAT, RecordReader
@@ -62,6 +64,7 @@ class _Read:
     summary: dict[str, Any] = field(default_factory=dict)
     last_summary: bytes = b""
     stats: SystemStats = field(default_factory=SystemStats)
+    provenance: Provenance = field(default_factory=Provenance)
 
 
 class FileReader:
@@ -114,6 +117,9 @@ class FileReader:
         name = read.name or self.path.stem.removeprefix("run-")
         notes = tuple(f"{count:,} {what} skipped" for what, count in sorted(read.skipped.items()))
         stored = StoredRun(name, str(self.path), FORMAT, values, settings(read.config), rejects=rejects)
+        provenance = read.provenance
+        if provenance == Provenance():
+            provenance = wandb_machine.beside(self.path) or provenance
         printed = b"" if len(values) else bytes(read.printed) or self._printed_beside()
         return replace(
             stored,
@@ -123,7 +129,8 @@ class FileReader:
             notes=notes,
             printed=printed,
             summary=_summary(read),
-            telemetry=read.stats.table(),
+            telemetry=read.stats.table(provenance.gpu),
+            provenance=provenance,
         )
 
     def _printed_beside(self) -> bytes:
@@ -315,7 +322,7 @@ def _take_stats(data: bytes, at: int, end: int, read: _Read) -> None:
 
 
 def _take_machine(data: bytes, at: int, end: int, read: _Read) -> None:
-    read.stats.take_machine(data, at, end)
+    read.provenance = wandb_machine.add(read.provenance, data, at, end)
 
 
 _TAKERS = {

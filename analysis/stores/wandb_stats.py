@@ -34,10 +34,9 @@ LATEST_S = 9 * 10**9
 
 @dataclass
 class SystemStats:
-    """What the records said so far: readings by moment and GPU, and the model of the GPUs."""
+    """What the records said so far: readings by moment and GPU."""
 
     rows: dict[tuple[int, str], dict[str, float]] = field(default_factory=dict)
-    model: str | None = None
 
     def take(self, data: bytes, at: int, end: int) -> None:
         """Takes one record of readings."""
@@ -55,14 +54,8 @@ class SystemStats:
                 column, scale = COLUMNS[known[2]]
                 self.rows.setdefault((moment, known[1]), {})[column] = value * scale
 
-    def take_machine(self, data: bytes, at: int, end: int) -> None:
-        """Takes the model of the GPUs from a description of the machine, which may come in pieces."""
-        for part in fields(data, at, end):
-            if part.number == 18 and part.kind == BYTES:
-                self.model = text(data, part)
-
-    def table(self) -> Telemetry | None:
-        """The readings in order of time; None without any."""
+    def table(self, model: str | None) -> Telemetry | None:
+        """The readings of GPUs of this model in order of time; None without any."""
         if not self.rows:
             return None
         names = [name for name, _ in COLUMNS.values()]
@@ -72,7 +65,7 @@ class SystemStats:
         present = [name for name in names if frame[name].count()]
         sources = {column: f"gpu.N.{name}" for name, (column, _) in COLUMNS.items() if column in present}
         units = {name: unit_of(name) for name in present}
-        models = (self.model,) if self.model else ()
+        models = (model,) if model else ()
         return Telemetry(frame.select("time", "gpu", *present), units, sources, [], 0, models)
 
 

@@ -155,7 +155,9 @@ def one_subject(word: str) -> RunData:
         such = next((source for source in reversed(found) if source.kind == "run"), found[-1])
         many = "runs" if all(source.kind == "run" for source in found) else "runs and files"
         _nothing(
-            word, f"holds {len(found)} {many}, and this needs one", f"name one of them, such as {such.path}"
+            word,
+            f"holds {len(found)} {many}, and this needs one",
+            f"name one of them, such as {such.path}; 'gputel runs {word}' shows all of them",
         )
     only = subject(found[0])
     if only.recording is None and only.log.is_empty:

@@ -107,6 +107,11 @@ def test_without_a_run_there_is_no_latest(tmp_path: Path, monkeypatch: pytest.Mo
     assert str(error.value) == "latest: there is no run under runs/; record one: gputel record -- COMMAND"
 
 
+def test_report_of_several_runs_names_the_table_of_all(here: Path) -> None:
+    with pytest.raises(GputelError, match=r"holds 2 runs.*name one of them.*'gputel runs runs' shows all"):
+        sources.one_subject("runs")
+
+
 def test_command_that_needs_one_run_says_how_many_it_was_given(here: Path) -> None:
     assert sources.one_run("runs/new") == Path("runs/new")
     with pytest.raises(

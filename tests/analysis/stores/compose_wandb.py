@@ -3,7 +3,7 @@
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from tests.analysis.stores.compose_events import packed, varint
 
@@ -59,8 +59,11 @@ def stats(seconds: float, cells: Mapping[str, object]) -> bytes:
     return packed(7, packed(2, moment) + b"".join(items))
 
 
-def machine(gpu: str) -> bytes:
-    return packed(26, packed(18, gpu.encode()))
+def machine(gpu: str, host: str = "", commit: str = "", command: Sequence[str] = ()) -> bytes:
+    arguments = b"".join(packed(5, word.encode()) for word in command[1:])
+    program = b"".join(packed(6, word.encode()) for word in command[:1])
+    git = packed(9, packed(2, commit.encode())) if commit else b""
+    return packed(26, arguments + program + git + packed(12, host.encode()) + packed(18, gpu.encode()))
 
 
 def ending(code: int) -> bytes:

@@ -1,5 +1,6 @@
 """`.wandb` files, composed from the public grammar; a file of the tool itself was compared by hand."""
 
+import json
 import math
 import struct
 from itertools import pairwise
@@ -13,7 +14,7 @@ from gputel.analysis import stores
 from gputel.analysis.catalogue import facts
 from gputel.analysis.document import FactList
 from gputel.analysis.documents.report import report_document
-from gputel.analysis.logs.log import Log
+from gputel.analysis.logs.log import Log, Provenance
 from gputel.analysis.report.run_report import make_report
 from gputel.analysis.runs import read_run
 from gputel.analysis.stores import wandb
@@ -158,6 +159,44 @@ def test_console_output_beside_the_file_is_taken_where_the_file_has_none(tmp_pat
 def test_history_counts_before_the_console_output(tmp_path: Path) -> None:
     log = read(tmp_path, framed([*map(output, PRINTED), *rows(2)]))
     assert log.records["loss"].to_list() == [8, 4]
+
+
+COMMAND = ("/repo/train.py", "--lr", "3e-4", "--api-key", "hunter2secret")
+
+
+def test_host_command_and_commit_are_those_of_the_run(tmp_path: Path) -> None:
+    log = read(tmp_path, framed([machine("NVIDIA H100 80GB HBM3", "node7", "abc123", COMMAND), *rows(3)]))
+    masked = ("/repo/train.py", "--lr", "3e-4", "--api-key", "***")
+    assert log.provenance == Provenance("node7", masked, "abc123", "NVIDIA H100 80GB HBM3")
+    row = facts.computed(tmp_path / "run-abc.wandb")
+    assert row
+    known = ("host", "gpu", "commit", "command")
+    assert [row.facts[name] for name in known] == ["node7", "H100", "abc123", " ".join(masked)]
+
+
+@pytest.mark.parametrize("said", [machine("", "node7"), None])
+def test_metadata_of_an_older_version_count_where_the_file_says_nothing(
+    tmp_path: Path, said: bytes | None
+) -> None:
+    (tmp_path / "files").mkdir()
+    metadata = {
+        "host": "old",
+        "program": "a.py",
+        "args": ["--x", 1],
+        "git": {"commit": "def"},
+        "gpu": "Tesla T4",
+    }
+    (tmp_path / "files" / "wandb-metadata.json").write_text(json.dumps(metadata))
+    found = read(tmp_path, framed([*([said] if said else []), *rows(3)])).provenance
+    old = Provenance("old", ("a.py", "--x"), "def", "Tesla T4")
+    assert found == (Provenance("node7") if said else old)
+
+
+@pytest.mark.parametrize("said", ["[]", "{", '{"host": 1, "args": 2, "git": 3}'])
+def test_metadata_that_are_none_say_nothing(tmp_path: Path, said: str) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "wandb-metadata.json").write_text(said)
+    assert read(tmp_path, framed(rows(3))).provenance == Provenance()
 
 
 def system(seconds: float, **cells: object) -> bytes:
