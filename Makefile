@@ -32,8 +32,9 @@ lint: .venv/dev  ## ruff, mypy, import rules, oldest Python
 bench: .venv/dev  ## the measurements, each beside what users would pick instead
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
-bench-why: .venv/dev  ## who holds up a training: planted hangs, and the verdict on each
+bench-why: .venv/dev  ## who holds up a training, and why it is slow: planted hangs and slow steps, as root
 	$(BIN)/python benchmarks/why.py
+	$(BIN)/python benchmarks/slow_steps.py
 
 clean:  ## the environment and what tools left behind
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -5,13 +5,15 @@
 Needs root and control groups of version 1. When the slow stretch begins, and how hard it is, follow from the seed.
 The training has a large share of the CPU, so that what else runs on the machine does not slow it; the neighbors
 that are planted share it with the training. Recordings are kept in build/: the same command again goes on where it
-was stopped, and judges anew what is recorded. Prints a row a training, then what came of each cause.
+was stopped, and judges anew what is recorded. Prints a row a training, then what came of each cause; `--keep`
+appends the figures to results/slow_steps.jsonl, by which a test judges each change of the rules.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import random
 import shlex
@@ -23,16 +25,19 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import polars as pl
 
+from gputel.analysis.report.machine_seconds import Figures, figures, open_machine, slow_seconds
 from gputel.analysis.report.run_report import make_report
-from gputel.analysis.report.verdicts import UNKNOWN
+from gputel.analysis.report.verdicts import UNKNOWN, Case
 from gputel.analysis.runs import read_run
 
 PLANTS = Path(__file__).parent / "plants"
+RESULTS = Path(__file__).parent / "results" / "slow_steps.jsonl"
 GROUPS = Path("/sys/fs/cgroup")
 KEPT = Path(__file__).parents[1] / "build" / "slow_steps"
 SAMPLES_MIB, SWAP_MIB = 256, 512
@@ -72,13 +77,18 @@ class Plant:
 
 @dataclass(frozen=True)
 class Judged:
-    """`slowed` is the mean step of the slow stretch by that of the one before; None if the run ended before it."""
+    """`slowed` is the mean step of the slow stretch by that of the one before; None if the run ended before it.
+
+    `slow` and `usual` are the figures of the slow seconds and of the others, empty where no steps were slow.
+    """
 
     cause: str
     number: int
     slowed: float | None
     answer: str
-    evidence: tuple[str, ...]
+    evidence: tuple[str, ...] = ()
+    slow: Figures = field(default_factory=dict)
+    usual: Figures = field(default_factory=dict)
 
 
 @contextlib.contextmanager
@@ -356,10 +366,24 @@ def judge(cause: str, number: int, recording: Path) -> Judged:
     before = records.filter(pl.col("at") < began)["dt_ms"].mean()
     during = records.filter(pl.col("at").is_between(began + 1, began + SLOW_S))["dt_ms"].mean()
     slowed = float(during) / float(before) if during and before else None  # type: ignore[arg-type]
-    verdicts = {verdict.question: verdict for verdict in make_report(subject).verdicts}
-    found = verdicts["bottleneck"]
+    report = make_report(subject)
+    found = next(verdict for verdict in report.verdicts if verdict.question == "bottleneck")
     answer = NO_CAUSE if found.answer == UNKNOWN else found.answer
-    return Judged(cause, number, slowed, answer, found.evidence)
+    return Judged(cause, number, slowed, answer, found.evidence, *both_figures(report.case))
+
+
+def both_figures(case: Case) -> tuple[Figures, Figures]:
+    """The figures of the slow seconds and of the others, with four digits."""
+    seconds = slow_seconds(case.steps, case.clock_error_s)
+    machine = open_machine(case.subject.recording) if case.subject.recording else None
+    if seconds is None or machine is None:
+        return {}, {}
+    both = figures(machine, seconds.slow, seconds.step_s), figures(machine, seconds.usual)
+    slow, usual = (
+        {name: float(f"{value:.4g}") if isinstance(value, float) else value for name, value in each.items()}
+        for each in both
+    )
+    return slow, usual
 
 
 def judgments(folder: Path, seed: int, causes: Sequence[str], each: int) -> Iterator[Judged]:
@@ -380,8 +404,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--each", type=int, default=10)
+    parser.add_argument("--most", type=int, help="trainings in all")
     parser.add_argument("--causes", default=",".join([*CAUSES, UNDISTURBED, UNDISTURBED]))
     parser.add_argument("--out", type=Path, default=KEPT)
+    parser.add_argument("--keep", action="store_true")
     asked = parser.parse_args()
     if os.geteuid() or not (GROUPS / "blkio").is_dir():
         print("not measured: it takes root and control groups of version 1")
@@ -389,12 +415,19 @@ def main() -> None:
     folder = asked.out / str(asked.seed)
     folder.mkdir(parents=True, exist_ok=True)
     found = []
-    for each in judgments(folder, asked.seed, asked.causes.split(","), asked.each):
+    trainings = judgments(folder, asked.seed, asked.causes.split(","), asked.each)
+    for each in islice(trainings, asked.most):
         found.append(each)
         slowed = "ended" if each.slowed is None else f"{each.slowed:.2f}"
         evidence = "; ".join(each.evidence)
         print(f"| {each.number} | {each.cause} | {slowed} | {each.answer} | {evidence} |", flush=True)
     print("\n".join(matrix(found)))
+    if asked.keep:
+        with RESULTS.open("a") as file:
+            for each in found:
+                rows = {"seed": asked.seed, **vars(each)}
+                del rows["evidence"]
+                file.write(json.dumps(rows) + "\n")
 
 
 def matrix(found: Sequence[Judged]) -> list[str]:

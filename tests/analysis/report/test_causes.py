@@ -247,3 +247,17 @@ def test_training_is_the_first_process_that_computes() -> None:
         {"time": moment, "process": ["9.300", "7.100", "8.200"], "cpu": [95.0, 0.5, 40.0]}
     )
     assert first_active(processes) == ["8.200"]
+
+
+def test_seconds_that_are_hardly_slow_do_not_hide_the_cause_of_those_that_are() -> None:
+    """Before the slow steps others take a fifth longer, in which no worker waits for storage."""
+    whole = steps()
+    mild = pl.col("start") >= BEGAN + timedelta(seconds=20)
+    still = pl.col("duration_s") == 1.0
+    longer = whole.with_columns(pl.when(mild & still).then(1.2).otherwise("duration_s").alias("duration_s"))
+    seconds = slow_seconds(longer, 0.0)
+    assert seconds is not None
+    assert len(seconds.slow) == 20
+    verdict = cause(machine(DISTURBED["input: workers lack CPU"]), seconds)
+    assert verdict is not None
+    assert verdict.answer == "input: workers lack CPU"
