@@ -83,6 +83,7 @@ class Options:
 
     out: str | None = option(None, PATH, "folder of the run [runs/dDEPTH]")
     log_every: int = option(1, WHOLE, "steps from one line to the next")
+    tensorboard: bool = option(False, bool, "write TensorBoard files too")
 
     save_every: int = option(1000, NATURAL, "steps between checkpoints; 0: never by steps")
     save_minutes: float = option(30.0, ZERO_UP, "minutes between checkpoints; 0: never by time")

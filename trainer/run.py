@@ -6,7 +6,7 @@ written and an evaluation that fails are reported, and the training goes on.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from gputel.trainer.checkpoint import Store, export
 from gputel.trainer.data import Corpus, Mixture
@@ -25,6 +26,7 @@ from gputel.trainer.ranks import STOPS, RankWatchdog, World, at_rest, grace_s
 from gputel.trainer.say import RankError, TrainerError, Voice
 
 WITHOUT_EVALUATION = {*STOPS, "stop-at", "non-finite loss", "bad data"}
+VALUES_OF_A_HISTOGRAM = 2**16
 
 
 @dataclass
@@ -186,7 +188,7 @@ class TrainingRun:
         if fault:
             self.voice.line(fault)
         else:
-            self.voice.evaluation(step, figures)
+            self.voice.evaluation(step, figures, self._weights())
         self.progress.evaluated_step = step
         self._note_best(figures.get("val_loss"))
         self.watchdog.alive(f"after the evaluation of step {step}")
@@ -205,7 +207,7 @@ class TrainingRun:
         if prompt is not None and (tokenizer := self.corpus.tokenizer):
             with self.where.together():
                 text = sampled(self.model, tokenizer, prompt, self.plan.options.sample_tokens)
-                self.voice.line(f"sample at step {self.progress.step}: {text!r}")
+                self.voice.sample(self.progress.step, text)
         return figures
 
     def _summed(self, measure: Callable[[], Tensor]) -> Tensor:
@@ -218,6 +220,12 @@ class TrainingRun:
         self.watchdog.alive(f"evaluating at step {self.progress.step}")
         losses: Tensor = self.engine(tokens[:, :-1], tokens[:, 1:], per_token=True)
         return losses
+
+    def _weights(self) -> Iterator[tuple[str, Tensor]]:
+        """Some values of each matrix, for histograms; all would take longer than the evaluation."""
+        for name, weight in self.model.named_parameters():
+            if not isinstance(weight, DTensor):
+                yield name, weight.flatten()[:: max(1, weight.numel() // VALUES_OF_A_HISTOGRAM)]
 
     def _note_best(self, loss: float | None) -> None:
         """The best is marked only where there is a checkpoint of it, so one is saved if need be."""

@@ -10,11 +10,14 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import IO, Any, final
+from typing import IO, TYPE_CHECKING, Any, final
+
+if TYPE_CHECKING:  # torch takes seconds, and errors need none of it
+    from torch import Tensor
 
 Figures = Mapping[str, float | None]
 # A field whose figure is None is left out of the line.
@@ -33,6 +36,7 @@ FIELDS = (
     ("eta_min", "eta: {:.1f}m"),
 )
 LABELS = {"val_loss": "Validation loss", "val_bpb": "Validation bpb"}
+CURVES = ("loss", "grad_norm", "lr", "dt_ms", "tok_per_sec", "mfu", "data_ms", "mem_gib")
 
 
 def step_line(step: int, steps: int, figures: Figures) -> str:
@@ -47,15 +51,23 @@ class Voice:
 
     def __init__(self, folder: Path, *, speaks: bool) -> None:
         self.folder, self.speaks = folder, speaks
+        self.board: Any = None
         self.files: dict[str, IO[str] | None] = {}
 
     def __enter__(self) -> "Voice":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in filter(None, self.files.values()):
+        for file in filter(None, (*self.files.values(), self.board)):
             with suppress(OSError):  # what was buffered cannot be written either; that has been printed
                 file.close()
+
+    def open_board(self, options: Mapping[str, Any]) -> None:
+        if self.speaks:
+            module = optional("torch.utils.tensorboard", "tensorboard", "--tensorboard")
+            self.board = module.SummaryWriter(str(self.folder / "tensorboard"))
+            plain = {name: v if isinstance(v, float | int) else str(v) for name, v in options.items()}
+            self.board.add_hparams(plain, {}, run_name=".")
 
     def line(self, text: str) -> None:
         if self.speaks:
@@ -79,11 +91,20 @@ class Voice:
         self.event("step", at=at, step=step, total_steps=steps, **figures)
         if printed:
             self.line(step_line(step, steps, figures))
+            self._curves("train", step, {name: figures[name] for name in CURVES})
 
-    def evaluation(self, step: int, figures: Figures) -> None:
+    def evaluation(self, step: int, figures: Figures, weights: Iterable[tuple[str, "Tensor"]]) -> None:
         for name, value in figures.items():
             if value is not None:
                 self.line(f"Step {step:05d} | {LABELS.get(name, name)}: {value:.6f}")
+        self._curves("eval", step, figures)
+        for name, weight in weights if self.board else ():
+            self.board.add_histogram(f"weights/{name}", weight.detach().float(), step)
+
+    def sample(self, step: int, text: str) -> None:
+        self.line(f"sample at step {step}: {text!r}")
+        if self.board:
+            self.board.add_text("sample", text, step)
 
     def _append(self, name: str, line: str) -> None:
         """The first fault of a file is printed, and then nothing more is written to it."""
@@ -97,6 +118,11 @@ class Voice:
             self.files[name] = None
             more = "nothing more is written to it, the training goes on"
             sys.stderr.write(f"{self.folder / name}: {fault.strerror}; {more}\n")
+
+    def _curves(self, kind: str, step: int, figures: Figures) -> None:
+        for name, value in figures.items() if self.board else ():
+            if value is not None:
+                self.board.add_scalar(f"{kind}/{name}", value, step)
 
 
 OUT_OF_MEMORY = "OutOfMemoryError"  # torch's, by its name: importing torch takes seconds

@@ -11,7 +11,7 @@ import math
 import time
 from collections import deque
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -263,6 +263,8 @@ def assembled(options: Options, where: World, folder: Path, voice: Voice) -> Tra
         corpus = corpus.readable()
         validation = validation_for(plan, corpus, where.device) if options.eval_every else None
         rows = corpus.training(plan.shape.seq, options.seed)
+        if options.tensorboard:
+            voice.open_board(asdict(options))
     model, engine = built(plan, where)
     trained = model, engine, optimizer(model, plan, where.rank)
     store = Store(folder / "checkpoints", where, keep=options.keep)

@@ -250,6 +250,26 @@ def test_slow_network_keeps_nvlink_and_overlap() -> None:
     assert not {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "CUDA_DEVICE_MAX_CONNECTIONS"} & set(WAN)
 
 
+def test_tensorboard_gets_curves_histograms_samples_and_hyperparameters(run: Run, tmp_path: Path) -> None:
+    read = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    asked = "--steps 4 --eval-every 2 --tensorboard --sample-tokens 4".split()
+    run(*asked, "--sample-prompt", "def ")
+    board = read.EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    board.Reload()
+    tags = board.Tags()
+    assert [event.step for event in board.Scalars("train/loss")] == [0, 1, 2, 3]
+    assert [event.step for event in board.Scalars("eval/val_loss")] == [0, 2, 4]
+    assert "weights/blocks.0.up.weight" in tags["histograms"]
+    assert "sample/text_summary" in tags["tensors"]
+    assert "_hparams_/session_start_info" in board.summary_metadata
+
+
+def test_run_without_tensorboard_says_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    answer = run("--steps", "2", "--tensorboard", code=1).stderr
+    assert answer == "--tensorboard: needs the package tensorboard; pip install tensorboard\n"
+
+
 def test_exit_codes_are_those_a_shell_expects() -> None:
     codes = {reason: exit_code(reason) for reason in ("steps", "stop-at", "hours", "SIGINT", "SIGTERM")}
     assert codes == {"steps": 0, "stop-at": 0, "hours": 0, "SIGINT": 130, "SIGTERM": 143}
