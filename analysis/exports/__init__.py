@@ -1,1 +1,2 @@
-"""Results -> files for other programs: CSV, Parquet, JUnit."""
+"""Results -> files for other programs: CSV, Parquet, JUnit; curves for TensorBoard, W&B and MLflow."""
+
