@@ -197,6 +197,8 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     if slot.key.lower() in ENTIRE and (slot.unit or integers(column) is not None):
         return Named(replace(slot, column="total"), None, source=slot.key)
     named = _known(slot, column, words)
+    if named.column == "total_steps" and _rises(column) and len({*column}) > len(column) / 2:
+        return replace(named, column="step")  # `total/steps`, which counts those that are done
     is_ordinal = shape.literals[slot.at].endswith(b"#") and not is_place(named)
     return replace(named, column=None) if is_ordinal else named  # `Test net output #1`
 

@@ -17,6 +17,7 @@ from gputel.analysis.logs.infer.languages import english
 from gputel.analysis.logs.line_prefixes import STAMP
 
 KEPT_ROWS = 400
+KEPT_TURNS = 5  # beyond: lines whose first value differs from that of the line before, such as a later epoch
 MOST_SHAPES = 20_000
 LONGEST = 4000
 
@@ -68,6 +69,14 @@ class LineShape:
     count: int = 0
     rows: list[list[bytes]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
+    begins: bytes = b""  # the last kept line as far as its first value
+    last: tuple[int, bytes] = (-1, b"")
+
+    def keep(self, number: int, rest: bytes) -> None:
+        words, row = cut(rest)
+        self.rows.append(row)
+        self.lines.append(number)
+        self.begins = words[0] + row[0] + words[1][:1]
 
     def column(self, at: int) -> list[bytes]:
         return [row[at] for row in self.rows]
@@ -124,8 +133,13 @@ def line_shapes(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[LineShape
             continue
         shape.count += 1
         if shape.count <= KEPT_ROWS:
-            shape.rows.append(cut(rest)[1])
-            shape.lines.append(number)
+            shape.keep(number, rest)
+        elif len(shape.rows) < KEPT_ROWS + 2 * KEPT_TURNS and not rest.startswith(shape.begins):
+            before, last = shape.last
+            if before > shape.lines[-1]:
+                shape.keep(before, last)
+            shape.keep(number, rest)
+        shape.last = number, rest
     return list(shapes.values())
 
 
