@@ -20,6 +20,7 @@ import polars as pl
 from gputel.analysis.live.log_pace import RECENT, LogPace
 from gputel.analysis.live.series import CurveHistory
 from gputel.analysis.logs.incremental import Increment
+from gputel.analysis.logs.saved_steps import begins_where_resumed
 
 MOST_METRICS = 64
 MOST_EVENTS = 500
@@ -44,6 +45,7 @@ class LogState:
     attempt: int = 1
     step: int | None = None
     first_step: int | None = None
+    goes_on: bool = False  # at a step that an earlier line names: its steps count from 0
     total_steps: int | None = None
     epoch: float | None = None
     time: datetime | None = None
@@ -70,6 +72,9 @@ class LogState:
         self.pace.names(increment.evals["line"], "eval")
         self.pace.names(increment.events.filter(pl.col("kind") == "checkpoint")["line"], "checkpoint")
         if increment.records.height:
+            self.goes_on = self.goes_on or (
+                not self.records and begins_where_resumed(increment.records, increment.events)
+            )
             self._records(increment.records, now, live=live)
         self._evals(increment.evals)
         for event in increment.events.iter_rows(named=True):

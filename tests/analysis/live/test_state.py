@@ -40,6 +40,7 @@ def test_view_has_step_pace_and_cost(tmp_path: Path, clock: Clock) -> None:
     ("text", "status", "cause"),
     [
         (log_of(range(400)), "completed", None),
+        ("Resuming from checkpoint out/step_000300.pt\n" + log_of(range(300, 400)), "completed", None),
         (
             log_of(range(9))
             + "Traceback (most recent call last):\n  File 'a'\nRuntimeError: CUDA out of memory.\n",
