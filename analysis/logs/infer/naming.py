@@ -275,6 +275,8 @@ def _sane(cell: Named, column: Sequence[bytes]) -> Named:
         return cell
     if cell.column in ("step", "iteration", "batch") and integers(column) is None:
         fractions = any(b"." in value for value in column)
+        if fractions and len(cell.source) == 1:
+            return replace(cell, column=legal(cell.source))  # `S: 0.926` is a measure
         return replace(cell, column="dt_ms" if fractions else None, unit=cell.unit or "s")
     if cell.column == "step" and cell.source.lower().endswith("steps") and _falls(column):
         return replace(cell, column=legal(cell.source))  # counted within each episode

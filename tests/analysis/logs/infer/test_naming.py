@@ -25,6 +25,7 @@ def columns(*lines: str) -> list[str | None]:
         ("step 3 policy 0.5 value 0.2 total 0.7", ["step", "policy", "value", "loss"]),
         ("step 3 loss 2.5 total 0.7", ["step", "loss", "total_"]),
         ("step 3 loss 2.5 81.2k tok/s", ["step", "loss", "tok_per_sec"]),
+        ("epoch 3 loss 2.5, B: 0.01, S: 0.926", ["epoch", "loss", "B", "S"]),
         ("step 3 loss 2.5 took 0.25", ["step", "loss", "dt_ms"]),
         ("step 3 loss 2.5 took 0.25s", ["step", "loss", "dt_ms"]),
         ("step 3 loss 2.5 in 0.25 sec", ["step", "loss", "dt_ms"]),
