@@ -173,7 +173,8 @@ def change_json(path: Path, chance: random.Random) -> None:
     lines = path.read_text().splitlines() if path.suffix == ".jsonl" else []
     at = chance.randrange(len(lines)) if lines else 0
     is_json = path.suffix in (".json", ".jsonl")
-    facts = place = _facts(lines[at] if lines else path.read_text()) if is_json else None
+    facts: Any = _facts(lines[at] if lines else path.read_text()) if is_json else None
+    place = facts
     if not facts:
         flip(path, chance)
         return

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 SAMPLE = 64 * 1024
@@ -74,7 +75,7 @@ def torch_step() -> Callable[[], None]:
         if ranks > 1:
             dist.all_reduce(gradient)
         optimizer.zero_grad()
-        (weight * weight).backward()
+        torch.autograd.backward(weight * weight)
         optimizer.step()
 
     return step
@@ -92,7 +93,8 @@ def train(steps: int, path: Path, workers: int, words: list[str]) -> None:
     table = mmap.mmap(-1, TABLE) if "swap" in words else b""
     for place in range(0, len(table), PAGE):
         table[place] = 1  # type: ignore[index]
-    kept, others = [], []
+    kept: list[bytes] = []
+    others: list[BaseProcess] = []
     for step in range(steps):
         if path.with_suffix(".grow").exists():
             kept.append(b"x" * GROWTH)

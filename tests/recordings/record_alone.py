@@ -3,9 +3,10 @@
 import sys
 
 from gputel.cli import final_report, main
+from gputel.telemetry.process.exit_limit import ExitLimit
 
 
-def no_report(order: final_report.ReportOrder) -> str | None:
+def no_report(order: final_report.ReportOrder, limit: ExitLimit | None = None) -> str | None:
     """Leaves out what the caller would wait for."""
     return None
 

@@ -79,7 +79,7 @@ def test_why_nothing_was_sampled_is_kept_on_a_full_disk(
     room.take()
     size = room.path.stat().st_size
 
-    def full(*words: Any, **facts: object) -> None:
+    def full(*words: Any, **facts: Any) -> None:
         if room.path.stat().st_size == size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         append(*words, **facts)

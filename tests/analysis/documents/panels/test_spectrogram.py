@@ -24,7 +24,9 @@ def drawn(
     times: Numbers, watts: Numbers, refresh_hz: float | None = 10.0, seconds: float = 60.0
 ) -> Heat | None:
     windows = SpectrumWindows(seconds, HZ, 0.0, 180.0, 1.0)
-    return spectrogram.panel("s", "S", [(times, watts)], windows, TIME, refresh_hz)
+    heat = spectrogram.panel("s", "S", [(times, watts)], windows, TIME, refresh_hz)
+    assert not isinstance(heat, str)
+    return heat
 
 
 def wave(hz: float) -> tuple[Numbers, Numbers]:
@@ -89,7 +91,7 @@ def test_samples_may_come_cut_anywhere(cuts: list[int]) -> None:
     windows = SpectrumWindows(60.0, HZ, 0.0, 180.0, 1.0)
     whole, pieces = drawn(times, watts), spectrogram.panel("s", "S", parts, windows, TIME, 10.0)
     assert whole is not None
-    assert pieces is not None
+    assert isinstance(pieces, Heat)
     assert np.allclose(whole.values, pieces.values)
 
 
