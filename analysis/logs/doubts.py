@@ -249,6 +249,38 @@ def _spacing(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
+def _epochs_overlap(log: ParsedRows) -> Iterator[Doubt]:
+    """An epoch that begins among the steps of the one before: its counter ran past the length that is printed.
+
+    A counter that begins again with each epoch is no such case: it begins at most one gap later than before.
+    """
+    if not _epochs(log) or log.records["step"].drop_nulls().is_sorted():
+        return
+    rows = log.records.filter(pl.col("step").is_not_null() & pl.col("epoch").is_not_null())
+    run = ["phase", "attempt", "rank"]
+    epochs = rows.group_by(*run, pl.col("epoch").floor(), maintain_order=True).agg(
+        pl.col("step", "line").first(),
+        pl.col("step").last().alias("end"),
+        pl.col("step").diff().max().alias("gap"),
+    )
+    before = {name: pl.col(name).shift(1).over(run) for name in ("epoch", "step", "end", "gap")}
+    overlaps = epochs.select("epoch", "step", "line", reached=before["end"]).filter(
+        epochs.select(
+            (pl.col("epoch") > before["epoch"])
+            & (pl.col("step") > before["step"] + before["gap"])
+            & (pl.col("step") <= before["end"])
+        ).to_series()
+    )
+    for epoch, step, line, reached in overlaps.head(1).rows():
+        yield _doubt(
+            "epochs-overlap",
+            f"epoch {epoch:,.0f} begins at step {step:,}, and the one before had come to {reached:,}",
+            "the counter within the epoch ran past the length that is printed",
+            {"step": step, "reached": reached},
+            line,
+        )
+
+
 def _epochs(log: ParsedRows) -> list[str]:
     return ["epoch"] if "epoch" in log.records.columns else []
 
@@ -321,6 +353,7 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     _evaluations,
     _two_losses,
     _spacing,
+    _epochs_overlap,
     _unread,
     _unread_losses,
 )

@@ -39,7 +39,7 @@ _DRAWN = lazy_regex(
     rb"\s*(?:[A-Za-z ]+:\s*)?(?:\d+%%)?\|[^|]*\| *\d+/[\d?]+ \[[^\]=]*\]\s*"
     rb"(?=\W?%b|.*(?i:epoch|step|iter)\w*\W{0,3}\d)" % STAMP
 )
-_OWN = lazy_regex(rb"(?:\[[^\]\n]*[A-Za-z][^\]\n]*\]:?|[\w.-]+:|[\w.-]+ *\|)(?= )")
+_OWN = lazy_regex(rb"(?:\[[^\]\nA-Za-z]*[A-Za-z][^\]\n]*\]:?|[\w.-]+:|[\w.-]+ *\|)(?= )")
 _PLACE = lazy_regex(rb"(?i)ep|step|iter|batch|it\b")
 _COMMON = 0.7  # share of the lines
 _FEW = 8

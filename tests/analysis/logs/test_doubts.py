@@ -155,3 +155,30 @@ def test_first_epoch_far_from_the_vocabulary_is_not_doubtful(read: Read) -> None
     assert kinds(read(f"Vocab size: 65001\n{epochs}")) == []
     batches = "".join(f"step {n}/8 - Train Loss: {loss:.4f}\n" for n, loss in losses)
     assert kinds(read(f"Vocab size: 65001\n{batches}")) == ["first-loss"]
+
+
+def epochs(length: int, *ends: int) -> str:
+    return "".join(
+        f"Epoch {epoch} [{i}/{length}] loss: {9 - epoch - i / 100:.4f} lr: 1e-4\n"
+        for epoch, end in enumerate(ends)
+        for i in range(end)
+    )
+
+
+def test_epoch_that_begins_among_the_steps_of_the_one_before_is_doubtful(read: Read) -> None:
+    log = read(epochs(30, 75, 30, 30))
+    assert kinds(log) == ["epochs-overlap"]
+    (doubt,) = log.doubts
+    assert doubt.evidence == "epoch 1 begins at step 30, and the one before had come to 74"
+    assert doubt.line == 76
+
+
+@pytest.mark.parametrize("ends", [(30, 30, 30), (30, 12, 30), (31, 31, 31), (75,)])
+def test_epochs_that_stop_early_or_count_from_one_do_not_overlap(read: Read, ends: tuple[int, ...]) -> None:
+    assert kinds(read(epochs(30, *ends))) == []
+
+
+def test_counter_that_begins_again_with_each_epoch_does_not_overlap(read: Read) -> None:
+    rows = [(total // 260, total % 260) for total in range(100, 1560, 100)]
+    log = read("".join(f"(epoch: {e + 1}, iters: {i}) loss: {9 - e - i / 1000:.3f}\n" for e, i in rows))
+    assert kinds(log) == []

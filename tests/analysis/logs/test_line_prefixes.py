@@ -28,6 +28,11 @@ def test_host_on_most_lines_is_a_prefix_and_a_counter_is_none() -> None:
     assert strip_prefixes(counters) == counters
 
 
+def test_bracket_that_never_closes_takes_no_time_to_give_up() -> None:
+    line = b"[[" + b"0.5e-3, name " * 20_000
+    assert strip_prefixes([line]) == [line]
+
+
 def test_bar_before_a_line_that_says_its_place_is_a_prefix() -> None:
     bar = "Validation: |          | 0/? [00:00<?, ?it/s]"
     lines = [
