@@ -24,12 +24,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 import polars as pl
+from plants.slow_causes import CAUSES, NO_CAUSE, UNDISTURBED, Place, Plant, run
 
 from gputel.analysis.report.machine_seconds import Figures, figures, open_machine, slow_seconds
 from gputel.analysis.report.run_report import make_report
@@ -44,35 +45,7 @@ SAMPLES_MIB, SWAP_MIB = 256, 512
 START_S, USUAL_S, SLOW_S = 6.0, (8.0, 14.0), 10.0
 TORCH_S = 6.0
 """How much longer a training with PyTorch takes to start."""
-LIMIT = 1 << 29
-SLOWED = 1.15
-"""Times the mean of the steps before; what did not slow the steps so much is left out."""
-UNDISTURBED = "undisturbed"
-NO_CAUSE = "no cause"
 ADDRESS, PEER, PORT = "10.211.{}.1", "10.211.{}.2", 29_500
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a training runs: its control groups, its data, and the interface to its other rank."""
-
-    groups: dict[str, Path]
-    data: Path
-    interface: str
-
-
-Change = Callable[[Place, random.Random], contextlib.AbstractContextManager[None]]
-
-
-@dataclass(frozen=True)
-class Plant:
-    """A cause: what slows the training while it is open, the answers that are right, what the training is given."""
-
-    change: Change
-    answers: tuple[str, ...]
-    words: str = ""
-    workers: int = 2
-    slows: bool = True
 
 
 @dataclass(frozen=True)
@@ -89,157 +62,6 @@ class Judged:
     evidence: tuple[str, ...] = ()
     slow: Figures = field(default_factory=dict)
     usual: Figures = field(default_factory=dict)
-
-
-@contextlib.contextmanager
-def undisturbed(_place: Place, _chance: random.Random) -> Iterator[None]:
-    yield
-
-
-@contextlib.contextmanager
-def quota(place: Place, chance: random.Random) -> Iterator[None]:
-    """A limit of 25 to 45 % of a core."""
-    limit = place.groups["cpu"] / "cpu.cfs_quota_us"
-    limit.write_text(str(chance.randrange(25_000, 45_000)))
-    yield
-    limit.write_text("-1")
-
-
-@contextlib.contextmanager
-def storage(place: Place, chance: random.Random) -> Iterator[None]:
-    """Reads at 1 to 3 MiB a second, above the disk."""
-    limit = place.groups["blkio"] / "blkio.throttle.read_bps_device"
-    limit.write_text(f"{device(place.data)} {chance.randrange(1 << 20, 3 << 20)}")
-    yield
-    limit.write_text(f"{device(place.data)} 0")
-
-
-@contextlib.contextmanager
-def neighbors(place: Place, chance: random.Random) -> Iterator[None]:
-    """Four to eight busy loops in the same control group."""
-    loop = f"echo $$ > {place.groups['cpu']}/cgroup.procs; while :; do :; done"
-    loops = [subprocess.Popen(["sh", "-c", loop]) for _ in range(chance.randrange(4, 9))]
-    yield
-    for process in loops:
-        process.kill()
-        process.wait()
-
-
-@contextlib.contextmanager
-def memory(place: Place, _chance: random.Random) -> Iterator[None]:
-    """A limit, below which the training takes more with each step."""
-    (place.groups["memory"] / "memory.limit_in_bytes").write_text(str(LIMIT))
-    with flag(place.data, ".grow"):
-        yield
-
-
-@contextlib.contextmanager
-def swap(place: Place, chance: random.Random) -> Iterator[None]:
-    """A limit at 40 to 60 % of what the training's control group has, beside a swap file."""
-    group = place.groups["memory"]
-    used = int((group / "memory.usage_in_bytes").read_text())
-    goal = used * chance.uniform(0.4, 0.6)
-    for size in range(used, int(goal), -(8 << 20)):
-        with contextlib.suppress(OSError):  # pages that are being written cannot be given up at once
-            (group / "memory.limit_in_bytes").write_text(str(size))
-    yield
-    (group / "memory.limit_in_bytes").write_text("-1")
-
-
-@contextlib.contextmanager
-def remote(place: Place, chance: random.Random) -> Iterator[None]:
-    """A file system of another program, whose reads take 40 to 150 ms."""
-    with flag(place.data, ".late", chance.uniform(0.04, 0.15)):
-        yield
-
-
-@contextlib.contextmanager
-def decoding(place: Place, chance: random.Random) -> Iterator[None]:
-    """The only worker decodes a sample in 15 to 40 ms."""
-    with flag(place.data, ".decode", chance.uniform(0.015, 0.04)):
-        yield
-
-
-@contextlib.contextmanager
-def crowd(place: Place, _chance: random.Random) -> Iterator[None]:
-    """Six busy processes of the training's own."""
-    with flag(place.data, ".crowd"):
-        yield
-
-
-@contextlib.contextmanager
-def collections(place: Place, _chance: random.Random) -> Iterator[None]:
-    """A garbage collection in each step."""
-    with flag(place.data, ".collect"):
-        yield
-
-
-@contextlib.contextmanager
-def gpu(place: Place, chance: random.Random) -> Iterator[None]:
-    """A GPU that takes two to six times as long, of which the machine around it says nothing."""
-    with flag(place.data, ".device", chance.uniform(0.05, 0.15)):
-        yield
-
-
-@contextlib.contextmanager
-def network(place: Place, chance: random.Random) -> Iterator[None]:
-    """A link of 30 to 60 Mbit/s between two ranks."""
-    rate = f"{chance.randrange(30, 60)}mbit"
-    run(
-        "tc",
-        "qdisc",
-        "add",
-        "dev",
-        place.interface,
-        "root",
-        "tbf",
-        "rate",
-        rate,
-        "burst",
-        "32kb",
-        "limit",
-        "1mb",
-    )
-    yield
-    run("tc", "qdisc", "del", "dev", place.interface, "root")
-
-
-CAUSES = {
-    UNDISTURBED: Plant(undisturbed, (NO_CAUSE,), slows=False),
-    "quota": Plant(quota, ("throttled by its own limit of CPU",)),
-    "storage": Plant(storage, ("input: slow storage",)),
-    "neighbors": Plant(neighbors, ("starved by other programs",)),
-    "memory": Plant(memory, ("killed by its limit of memory",), slows=False),
-    "swap": Plant(swap, ("swapping",), "swap"),
-    "remote": Plant(remote, ("input: remote file system",), "remote"),
-    "decoding": Plant(decoding, ("input: workers lack CPU",), workers=1),
-    "crowd": Plant(crowd, ("starved by its own processes",)),
-    "collections": Plant(collections, ("garbage collection",), "torch"),
-    "network": Plant(network, ("network",), "torch ranks"),
-    "gpu": Plant(gpu, (NO_CAUSE,), "torch ranks"),
-}
-
-
-@contextlib.contextmanager
-def flag(data: Path, ending: str, seconds: float = 0.0) -> Iterator[None]:
-    """A file beside the data, for the training to see."""
-    beside = data.with_suffix(ending)
-    whole = beside.with_suffix(f"{ending}-new")
-    whole.write_text(str(seconds))
-    whole.rename(beside)
-    try:
-        yield
-    finally:
-        beside.unlink()
-
-
-def run(*words: str) -> None:
-    subprocess.run(words, check=True)
-
-
-def device(path: Path) -> str:
-    number = path.stat().st_dev
-    return f"{os.major(number)}:{os.minor(number)}"
 
 
 @contextlib.contextmanager
@@ -435,7 +257,7 @@ def matrix(found: Sequence[Judged]) -> list[str]:
     rows = ["| planted | slowed | right | no cause | another cause |", "|---|---|---|---|---|"]
     named, right = 0, 0
     for cause, plant in CAUSES.items():
-        judged = [each for each in found if each.cause == cause and has_slowed(each, plant)]
+        judged = [each for each in found if each.cause == cause and plant.counts(each.slowed)]
         answers = Counter(each.answer for each in judged)
         hits = sum(answers.pop(answer, 0) for answer in plant.answers)
         silent = answers.pop(NO_CAUSE, 0)
@@ -445,11 +267,6 @@ def matrix(found: Sequence[Judged]) -> list[str]:
             right += hits
         named += answers.total() + (NO_CAUSE not in plant.answers) * hits
     return [*rows, "", f"Of {named} causes that were named, {right} were right."]
-
-
-def has_slowed(judged: Judged, plant: Plant) -> bool:
-    """Whether it counts: a plant that hardly slowed the steps does not."""
-    return not plant.slows or (judged.slowed or 0) >= SLOWED
 
 
 if __name__ == "__main__":

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.slow_steps import CAUSES, NO_CAUSE, RESULTS, Judged, has_slowed
+from benchmarks.plants.slow_causes import CAUSES, NO_CAUSE
 from gputel.analysis.report.causes import named_cause
 
 KILLED = "memory"
 """It is judged by the end of the run, not by its slow seconds."""
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results" / "slow_steps.jsonl"
 PLANTED = [json.loads(line) for line in RESULTS.read_text().splitlines()]
 
 
-def judged(row: dict[str, Any]) -> Judged:
-    """The row with the answer of today's rules."""
+def answer_today(row: dict[str, Any]) -> str:
+    """What the rules of today say of the figures."""
     cause = named_cause(row["slow"], row["usual"]) if row["slow"] else None
-    return Judged(row["cause"], row["number"], row["slowed"], cause.answer if cause else NO_CAUSE)
+    return cause.answer if cause else NO_CAUSE
 
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, Counter[str]]:
     found: dict[str, Counter[str]] = {cause: Counter() for cause in CAUSES if cause != KILLED}
-    for each in map(judged, (row for row in PLANTED if row["cause"] != KILLED)):
-        if has_slowed(each, CAUSES[each.cause]):
-            found[each.cause][each.answer] += 1
+    for row in PLANTED:
+        if row["cause"] != KILLED and CAUSES[row["cause"]].counts(row["slowed"]):
+            found[row["cause"]][answer_today(row)] += 1
     return found
 
 
