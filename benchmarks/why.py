@@ -1,9 +1,12 @@
 """Who holds up a training? Hangs are planted in ranks that train with gloo, and each verdict is checked.
 
-    python benchmarks/why.py [--seed N] [--each N] [--worlds 2,3,4] [--kinds lock,loop,...]
+    python benchmarks/why.py [--seed N] [--each N] [--worlds 2,3,4] [--kinds lock,loop,...] [--default-limits]
 
 Writes benchmarks/results/why.md. The kind, the number of ranks and the rank are drawn from the seed. What was
 judged is kept in build/, a line a training: the same command again goes on where it was stopped.
+
+With `--default-limits` each training is recorded by `gputel record --inside stacks` and hangs after twelve lines;
+judged is the incident that the recorder writes by itself, about 65 s after the last of them. Writes no results.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ import json
 import os
 import random
 import re
+import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -22,9 +27,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
+from gputel.analysis.incidents import incident
 from gputel.analysis.incidents.process_states import standings
-from gputel.analysis.incidents.verdict import HangVerdict, judge
+from gputel.analysis.incidents.verdict import judge
 from gputel.telemetry.inside import ask, environment
 
 HERE = Path(__file__).resolve().parent
@@ -36,6 +43,8 @@ HEALTHY = "healthy"
 """A rank that evaluates and saves while the others wait: any verdict is wrong."""
 HEALTHY_LOOKS = 3
 EVERY_S = 0.3
+PATIENCE_S = 240
+"""Seconds until a recorder with the default limits must have written its incident."""
 TRIES = 40
 """How often a training is looked at until its ranks stand: under load they take long to get there."""
 
@@ -101,7 +110,7 @@ class Server:
         self._wait("ended")
         return held_against(plant, verdict)
 
-    def _verdict(self, plant: Plant) -> HangVerdict | None:
+    def _verdict(self, plant: Plant) -> dict[str, Any] | None:
         """The verdict once all ranks stand: those that wait may still be on their way."""
         for _ in range(HEALTHY_LOOKS if plant.kind == HEALTHY else TRIES):
             looks = ask.rounds(self.folder, 3, EVERY_S)
@@ -110,7 +119,7 @@ class Server:
                 standings([[each for each in look if each.pid != self._process.pid] for look in looks])
             )
             if verdict and len(there) >= plant.world:
-                return verdict
+                return incident.verdict_json(verdict)
         return None
 
     def _send(self, line: str) -> None:
@@ -130,25 +139,45 @@ class Server:
         self._process.communicate()
 
 
-def held_against(plant: Plant, verdict: HangVerdict | None) -> Judged:
+def judge_by_default(plant: Plant) -> Judged:
+    """Records the training as a user does, and judges the first incident of it."""
+    folder = KEPT / "recorded"
+    shutil.rmtree(folder, ignore_errors=True)
+    order = json.dumps({**vars(plant), "port": free_port()})
+    recorder = [sys.executable, "-m", "gputel", "record", "--inside", "stacks", "--out", str(folder), "--"]
+    process = subprocess.Popen(
+        [*recorder, sys.executable, str(PLANTS), "one", order], stdout=subprocess.DEVNULL
+    )
+    until = time.monotonic() + PATIENCE_S
+    written: list[Path] = []
+    while not written and time.monotonic() < until and process.poll() is None:
+        time.sleep(1)
+        written = sorted(folder.glob(f"{incident.FOLDER}/*/{incident.FILE}"))
+    process.send_signal(signal.SIGINT)
+    process.wait()
+    return held_against(plant, json.loads(written[0].read_text())["verdict"] if written else None)
+
+
+def held_against(plant: Plant, verdict: dict[str, Any] | None) -> Judged:
     """Two ranks in different collectives cannot be told apart: then both must be named."""
-    said = verdict.sentence if verdict else None
+    said = verdict["text"] if verdict else None
     if plant.kind == HEALTHY:
         return Judged(plant, said, verdict is None, None)
     if verdict is None:
         return Judged(plant, None, False, None if plant.kind == "stop" else False)
-    place = verdict.place
     if plant.kind == "collective" and plant.world == 2:
-        named = verdict.kind == "mismatched" and "all_gather" in verdict.sentence
-        shown = any(f":{line} " in each for each in verdict.evidence for line in lines("collective"))
+        named = verdict["kind"] == "mismatched" and "all_gather" in verdict["text"]
+        shown = any(f":{line} " in each for each in verdict["evidence"] for line in lines("collective"))
         return Judged(plant, said, named, shown)
+    found = verdict["rank"] == plant.rank
     if plant.kind == "stop":
-        return Judged(plant, said, verdict.rank == plant.rank, None)
+        return Judged(plant, said, found, None)
+    place = verdict["place"] or {"file": "", "line": 0}
     if plant.kind == "import":
-        right = place is not None and (Path(place.file).name, place.line) == ("endless.py", 3)
+        right = (Path(place["file"]).name, place["line"]) == ("endless.py", 3)
     else:
-        right = place is not None and Path(place.file) == PLANTS and place.line in lines(plant.kind)
-    return Judged(plant, said, verdict.rank == plant.rank, right)
+        right = Path(place["file"]) == PLANTS and place["line"] in lines(plant.kind)
+    return Judged(plant, said, found, right)
 
 
 def free_port() -> int:
@@ -205,20 +234,27 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=10)
     parser.add_argument("--worlds", default="2,3,4")
     parser.add_argument("--kinds", default=",".join((*KINDS, HEALTHY)))
+    parser.add_argument(
+        "--default-limits", action="store_true", help="recorded as by a user, over a minute each"
+    )
     asked = parser.parse_args()
     worlds = [int(world) for world in asked.worlds.split(",")]
     planted = plants(asked.seed, asked.each, worlds, asked.kinds.split(","))
-    file = KEPT / f"{asked.seed}-{asked.each}-{asked.worlds}-{asked.kinds}.jsonl"
+    limits = "-default" if asked.default_limits else ""
+    file = KEPT / f"{asked.seed}-{asked.each}-{asked.worlds}-{asked.kinds}{limits}.jsonl"
     results = kept(file, planted)
-    with server() as started:
+    with contextlib.ExitStack() as stack:
+        judged_by = judge_by_default if asked.default_limits else stack.enter_context(server()).judge
         for plant in planted[len(results) :]:
             began = time.monotonic()
-            judged = started.judge(plant)
+            judged = judged_by(plant)
             results.append((time.monotonic() - began, judged))
             keep(file, *results[-1])
             print(f"{plant}: {judged.rank_right} {judged.line_right}: {judged.said}", flush=True)
     rows = table([judged for _, judged in results])
     print("\n".join(rows))
+    if asked.default_limits:
+        return
     head = f"{date.today()}, seed {asked.seed}, {asked.worlds} ranks with gloo, {os.cpu_count()} cores shared"
     took = f"{sum(seconds for seconds, _ in results):,.0f} s"
     text = ["# Who holds up a training that hangs", "", f"{head}; took {took}.", "", *rows, ""]

@@ -1,8 +1,8 @@
 """Trainings that hang in a known way: a server of ranks, so that torch is imported once for many of them.
 
 Reads a line of JSON for each training (`kind`, `world`, `rank`, `port`); forks its ranks, which train with gloo and
-then hang; prints `hung` when the planted rank is about to. Another line ends them. The functions are what must be
-named: their lines are found by the comment `planted`.
+then hang; prints `hung` when the planted rank is about to. Another line ends them. `one ORDER` is one training
+without a server. The functions are what must be named: their lines are found by the comment `planted`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import torch
 import torch.distributed as dist
 
 STEPS = 4
+LINES = 12
 
 
 class SleepingData(torch.utils.data.Dataset[torch.Tensor]):
@@ -140,18 +141,36 @@ def ranks(order: dict[str, object]) -> list[int]:
     return pids
 
 
-def main() -> None:
+def end(pids: list[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def serve() -> None:
     os.write(1, b"ready\n")
     for line in sys.stdin:
         pids = ranks(json.loads(line))
         sys.stdin.readline()
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
-                os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        end(pids)
         os.write(1, b"ended\n")
 
 
-if __name__ == "__main__" and sys.argv[1:] == ["serve"]:
-    main()
+def run_one(order: str) -> None:
+    """Prints the lines by which a recorder knows the usual silence, then hangs until it is interrupted."""
+    for step in range(LINES):
+        print(f"step {step:3d} | loss: {3 - step / 100:.4f} | dt: 100.00ms", flush=True)
+        time.sleep(0.1)
+    pids = ranks(json.loads(order))
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.pause()
+    end(pids)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["serve"]:
+        serve()
+    elif sys.argv[1:2] == ["one"]:
+        run_one(sys.argv[2])
