@@ -40,7 +40,7 @@ EVENTS = {
     "sync": "object storage",
     "train": "training",
     "unknown_rate": "no rate",
-    "unseen": "stacks not seen",
+    "unseen": "not seen",
     "xid": "Xid",
 }
 FEW_TENTHS = 3.55  # below this, an error has two digits: 0.14 and 0.3, 0.35 and 0.4
