@@ -59,7 +59,7 @@ def test_events_are_printed_with_their_secrets_masked(as_json: bool) -> None:
 
 def test_what_a_process_does_not_show_is_called_not_seen() -> None:
     event = {"kind": "unseen", "text": "process 71: steps: RuntimeError: torch 1.4 cannot be seen"}
-    assert lines.event_line("d16", event, lines.rows_text).startswith(" d16 not seen: process 71: steps: ")
+    assert lines.event_line("d16", event, lines.rows_text).startswith("d16 not seen: process 71: steps: ")
 
 
 def test_progress_bar_is_printed_after_its_last_redraw() -> None:
