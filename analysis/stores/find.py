@@ -22,6 +22,7 @@ StoreKind: TypeAlias = Literal[
 ]
 PROGRESS = "progress.csv"  # of Stable-Baselines3 and Ray Tune
 LEAST = 24  # bytes of a file that can be a store
+LONGEST_ROW = 1 << 20  # bytes of a first row of JSON that are looked at
 RUN_MARK = "#"  # before the name of a run in a file that holds several
 WANDB_LATEST, WANDB_LOG = "latest-run", re.compile(r"debug(-.*)?\.log")  # above the folders of its runs
 WANDB_FOLDERS = ("files", "logs", "tmp")  # beside a `.wandb`: copies of what is in it, and W&B's own logs
@@ -80,6 +81,8 @@ def _judged(path: str, _device: int, _inode: int, _size: int, _changed_ns: int) 
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         start = os.read(handle, binary.LOOK)
+        if start.lstrip()[:1] == b"{" and b"\n" not in start:  # the keys of a long row may come last
+            start += os.read(handle, LONGEST_ROW)
     finally:
         os.close(handle)
     return Look(_store(start), binary.kind(start))
@@ -132,11 +135,13 @@ def in_folder(folder: Path, entries: Sequence[os.DirEntry[str]], taken: set[Path
     """Finds what in a folder is one store together; files in `taken` belong to a store that was found before."""
     found = FolderStores()
     which = _kind_of_folder(folder, entries, taken)
+    events: list[Path] = []
     if which == "tensorboard":
         from gputel.analysis.stores import tensorboard
 
         found.paths.append(folder)
-        found.claimed |= {path for some in tensorboard.parts(folder).values() for path in some}
+        events = [path for some in tensorboard.parts(folder).values() for path in some]
+        found.claimed.update(events)
     elif which == "dvclive":
         from gputel.analysis.stores import dvclive
 
@@ -149,7 +154,7 @@ def in_folder(folder: Path, entries: Sequence[os.DirEntry[str]], taken: set[Path
     if PROGRESS in names:
         from gputel.analysis.stores import tables
 
-        found.claimed |= tables.repeated_beside_sb3(folder, names, has_events=which == "tensorboard")
+        found.claimed |= tables.repeated_beside_sb3(folder, names, events)
     found.claimed |= _claimed_beside(folder, names)
     return found
 

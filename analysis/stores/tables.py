@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,6 +32,11 @@ AXES = (
     "epoch",
 )
 SB3_STEP = "time/total_timesteps"
+SB3_COUNTERS = frozenset(
+    {SB3_STEP, "time/iterations", "time/episodes", "time/time_elapsed", "train/n_updates"}
+)
+"""Columns that Stable-Baselines3 itself leaves out of its event files."""
+LONGEST_EVENTS = 1 << 20  # bytes at either end of an event file in which its tags are looked for
 LONGEST_LOOK = 4096  # bytes; Ray Tune writes the columns of its own first
 SETTING = "config/"  # begins the columns of Ray Tune that hold a setting
 NAME = re.compile(r"[^\W\d][\w./ @():%+-]*")
@@ -86,10 +92,11 @@ def repeated_by_ray_tune(folder: Path) -> set[Path]:
     return {folder / ray_tune.SETTINGS, *([table] if has_results else [])}
 
 
-def repeated_beside_sb3(folder: Path, names: Sequence[str], *, has_events: bool) -> set[Path]:
-    """Returns what repeats the logger of Stable-Baselines3 in a folder.
+def repeated_beside_sb3(folder: Path, names: Sequence[str], events: Sequence[Path]) -> set[Path]:
+    """Returns what repeats the logger of Stable-Baselines3 in a folder, which may have `events` of its own.
 
-    Its event file has the table's values and their times; episodes of the environments are those that it averages.
+    Its event files have the table's values and their times, unless a value was excluded from them; episodes of the
+    environments are those that it averages.
     """
     table = folder / ray_tune.TABLE
     try:
@@ -97,12 +104,25 @@ def repeated_beside_sb3(folder: Path, names: Sequence[str], *, has_events: bool)
             return set()
         with table.open("rb") as file:
             header = _header(file.readline(LONGEST_LOOK))
+        if SB3_STEP not in header:
+            return set()
+        missing = {name.encode() for name in header - SB3_COUNTERS} if events else set()
+        for path in events:
+            content = _ends(path)
+            missing = {name for name in missing if name not in content}
     except OSError:
         return set()  # reading it says why
-    if SB3_STEP not in header:
-        return set()
     episodes = {folder / name for name in names if name.endswith("monitor.csv")}
-    return {*episodes, table} if has_events else episodes
+    return {*episodes, table} if events and not missing else episodes
+
+
+def _ends(path: Path) -> bytes:
+    """The first and the last bytes of a file; a scalar that is logged at all is logged again and again."""
+    with path.open("rb") as file:
+        start = file.read(LONGEST_EVENTS)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(len(start), size - LONGEST_EVENTS))
+        return start + file.read(LONGEST_EVENTS)
 
 
 def _header(data: bytes) -> set[str]:

@@ -5,7 +5,7 @@ import pytest
 
 from gputel.analysis import stores
 from gputel.analysis.runs import paths
-from tests.analysis.stores.compose_events import losses, version
+from tests.analysis.stores.compose_events import event, losses, simple, version
 from tests.analysis.stores.test_tensorboard import write
 
 EVENTS = version() + losses(range(5))
@@ -85,7 +85,18 @@ def test_folder_of_stable_baselines_is_one_run(tmp_path: Path) -> None:
     assert [path.name for path in paths.walk(tmp_path)] == ["monitor.csv"]
     (tmp_path / "progress.csv").write_text(SB3)
     assert [path.name for path in paths.walk(tmp_path)] == ["progress.csv"]
-    (tmp_path / "events.out.tfevents.1.n.1.0").write_bytes(version() + losses(range(3)))
+    events = tmp_path / "events.out.tfevents.1.n.1.0"
+    events.write_bytes(version() + event(100, [simple("rollout/ep_rew_mean", 1.5)]))
     assert list(paths.walk(tmp_path)) == [tmp_path]
     (tmp_path / "progress.csv").write_text("epoch,loss\n1,2.5\n2,2.25\n")
     assert len(list(paths.walk(tmp_path))) == 3
+
+
+def test_table_of_stable_baselines_with_columns_of_its_own_is_read_beside_the_events(tmp_path: Path) -> None:
+    (tmp_path / "progress.csv").write_text(SB3)
+    events = tmp_path / "events.out.tfevents.1.n.1.0"
+    events.write_bytes(version() + losses(range(3)))
+    assert sorted(paths.walk(tmp_path)) == [tmp_path, tmp_path / "progress.csv"]
+    late = event(100, [simple("rollout/ep_rew_mean", 1.5)])
+    events.write_bytes(version() + losses(range(9)) + late)
+    assert list(paths.walk(tmp_path)) == [tmp_path]

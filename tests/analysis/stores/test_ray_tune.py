@@ -25,6 +25,13 @@ def read(folder: Path, text: str) -> Log:
     return stores.read(path)
 
 
+def test_trial_is_known_by_keys_that_come_late_in_a_long_row(tmp_path: Path) -> None:
+    sampler = {f"policy_{number}": 0.5 for number in range(2000)}
+    log = read(tmp_path, reports({"info": sampler, "loss": 2.5, "training_iteration": 3}))
+    assert log.records.select("step", "loss").rows() == [(3, 2.5)]
+    assert len(log.records.columns) > 2000
+
+
 def test_reports_of_a_trial_are_records_at_their_moments(tmp_path: Path) -> None:
     log = read(
         tmp_path,
