@@ -2,7 +2,7 @@
 
 A loop that reads a step's loss while the next step runs prints each line late, but the last one before an
 evaluation or a checkpoint at once. So the gap before that line is short by as much as the gap behind the pause is
-long. Only printed step times tell this from a short step.
+long. Printed step times tell this from a short step. In a log without them, the usual gap stands for a step.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from gputel.analysis.runs.record_gaps import FINE, SURE, rounding_error
+from gputel.analysis.runs.record_gaps import FINE, STALLED, SURE, rounding_error
 
 LATE = 0.1  # share of a step: lines that come later than this are late
 LATEST = 1.5  # steps: what is longer is no wait for the next step
@@ -35,15 +35,16 @@ def on_time(records: pl.DataFrame, others: pl.DataFrame, resolution_s: float) ->
 
     `others` have `line` and `time` of evaluations and checkpoints.
     """
-    if "dt_ms" not in records.columns:
-        return None
     place = [name for name in ("node", "phase", "attempt") if name in records.columns]
+    timed = "dt_ms" in records.columns
     rows = _rows(records, others, place)
+    if not timed:
+        rows = rows.with_columns(dt_ms=_usual_gap_ms(rows))
     stretches = _stretches(rows)
-    if stretches.is_empty():
+    if stretches.is_empty() or not (timed or stretches["behind"].count()):
         return None
     usual: Any = stretches["usual"].median()
-    rounded_s = rounding_error(records["dt_ms"].drop_nulls()) / 1000
+    rounded_s = rounding_error(records["dt_ms"].drop_nulls()) / 1000 if timed else 0.0
     error_s = 0.0
     if resolution_s < FINE * usual:
         late = _by_last_gap(stretches)
@@ -77,6 +78,16 @@ def _rows(records: pl.DataFrame, others: pl.DataFrame, place: Sequence[str]) -> 
     rows = timed.unique([*place, "step"], keep="first").sort("line")
     rows = rows.join_asof(others, on="line").sort(*place, "line")
     return rows.with_columns(stretch=pl.struct(*place, "other").rle_id())
+
+
+def _usual_gap_ms(rows: pl.DataFrame) -> pl.Expr:
+    """Returns the mean time between two lines; the last gap of a stretch is left out, as late lines shorten it."""
+    gap = pl.col("time").diff().over("stretch").dt.total_nanoseconds() / 1e6
+    inner = pl.col("line") < pl.col("line").max().over("stretch")
+    known = rows.select(gap=gap.filter(inner)).drop_nulls()["gap"]
+    usual: Any = known.median()
+    steady = known.filter(known <= STALLED * usual) if usual else known
+    return pl.lit(steady.mean(), dtype=pl.Float64)
 
 
 def _stretches(rows: pl.DataFrame) -> pl.DataFrame:

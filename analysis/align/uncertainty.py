@@ -70,7 +70,9 @@ def border_error(
     alone = records.filter(~longer)
     dt_ms = alone["dt_ms"].drop_nulls() if "dt_ms" in records.columns else pl.Series([], dtype=pl.Float64)
     dt_ms = dt_ms.filter(dt_ms.is_finite())
-    deviation_s = _deviation_s(dt_ms)
+    deviation_s = (
+        _deviation_s(dt_ms) if len(dt_ms) else _stamped_deviation_s(steps, covered, placed.resolution_s)
+    )
     count, by_dt = float(steps["steps"].sum()), not placed.stamped and not placed.resolution_s
     rounded_s = 2 * half_digit(dt_ms, placed.dt_digit_ms) / 1000 / 12**0.5 * covered**0.5
     alike_s = count * rounding_error(dt_ms, placed.dt_digit_ms) / 1000 / SURE  # what all roundings share
@@ -99,6 +101,12 @@ def _apart_s(placed: TimedLog) -> float:
 def _deviation_s(dt_ms: pl.Series) -> float:
     low, high = (float(dt_ms.quantile(share) or 0.0) for share in (0.25, 0.75))
     return (high - low) / QUARTILES
+
+
+def _stamped_deviation_s(steps: pl.DataFrame, covered: float, resolution_s: float) -> float:
+    """Returns how much the time of one step scatters between timestamps, beyond what they were cut."""
+    apart_s = _deviation_s(1000 * steps["duration_s"].drop_nulls()) * covered**0.5
+    return math.sqrt(max(0.0, apart_s**2 - resolution_s**2 / 6 / covered))
 
 
 def _divided_error(records: pl.DataFrame, placed: TimedLog) -> float:

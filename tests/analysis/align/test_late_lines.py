@@ -39,33 +39,34 @@ def seconds(subject: RunData, kind: str) -> list[float]:
     return [round(value.total_seconds(), 3) for value in cut["end"] - cut["start"]]
 
 
-def test_lines_that_come_late_move_to_the_ends_of_their_steps(recorded: Recorded) -> None:
-    subject = recorded([(0, 80, list(a_step_late()))])
+@pytest.mark.parametrize("timed", [True, False])
+def test_lines_that_come_late_move_to_the_ends_of_their_steps(timed: bool, recorded: Recorded) -> None:
+    subject = recorded([(0, 80, list(a_step_late(timed=timed)))])
     assert seconds(subject, "train") == [1.0] * STEPS
     assert seconds(subject, "eval") == [EVAL_S] * 3
     assert seconds(subject, "start") == [10.0]
 
 
+@pytest.mark.parametrize("timed", [True, False])
 @pytest.mark.parametrize("late_s", [0.0, 0.05])
-def test_lines_that_come_at_once_stay_where_they_are(recorded: Recorded, late_s: float) -> None:
-    subject = recorded([(0, 80, list(a_step_late(late_s=late_s)))])
+def test_lines_that_come_at_once_stay_where_they_are(recorded: Recorded, late_s: float, timed: bool) -> None:
+    subject = recorded([(0, 80, list(a_step_late(late_s=late_s, timed=timed)))])
     assert timed_log(subject).records["time"].equals(subject.log.records["time"])
 
 
-def test_short_step_before_an_evaluation_is_no_late_line(recorded: Recorded) -> None:
+@pytest.mark.parametrize("timed", [True, False])
+def test_short_step_before_an_evaluation_is_no_late_line(timed: bool, recorded: Recorded) -> None:
     """The last batch of an epoch is smaller."""
-    subject = recorded([(0, 80, list(a_step_late(last_s=0.3, late_s=0.0)))])
+    subject = recorded([(0, 80, list(a_step_late(last_s=0.3, late_s=0.0, timed=timed)))])
     assert timed_log(subject).records["time"].equals(subject.log.records["time"])
 
 
-def test_without_printed_step_times_no_line_is_moved(recorded: Recorded) -> None:
-    subject = recorded([(0, 80, list(a_step_late(timed=False)))])
-    assert timed_log(subject).records["time"].equals(subject.log.records["time"])
-
-
-def test_late_lines_of_whole_seconds_are_moved_by_what_all_stretches_lack(tmp_path: Path) -> None:
+@pytest.mark.parametrize("timed", [True, False])
+def test_late_lines_of_whole_seconds_are_moved_by_what_all_stretches_lack(
+    timed: bool, tmp_path: Path
+) -> None:
     log, start = tmp_path / "train.log", datetime(2026, 10, 3, 7, 3, 19)
-    lines = a_step_late(step_s=2.9, late_s=2.6)
+    lines = a_step_late(step_s=2.9, late_s=2.6, timed=timed)
     log.write_text(
         "".join(f"{start + timedelta(seconds=at):%Y-%m-%d %H:%M:%S} {line}\n" for at, line in lines)
     )
