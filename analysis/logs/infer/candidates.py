@@ -100,7 +100,8 @@ class Candidate:
     def is_measured(self) -> bool:
         """Whether it gives a measure as a fraction: whole numbers may be sizes, and prose may quote a figure."""
         fractions = [n for n in self.metrics if any(b"." in v or b"n" in v for v in self.shape.column(n.at))]
-        return any(MEASURE.search(n.column or "") for n in fractions) and (
+        columns = [n.column or "" for n in fractions]
+        return any(MEASURE.search(column) or names.is_evaluation(column) for column in columns) and (
             self.shape.count > 1 or self.is_terse
         )
 
@@ -208,7 +209,8 @@ def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
         return replace(candidate, role="eval", named=tuple(_without_samples(candidate)))
     if evals:
         return replace(candidate, role="mixed")
-    if _evaluates(candidate, headed=headed) or _scores(candidate) or _is_with_best(candidate):
+    by_words = _evaluates(candidate, headed=headed) or _scores(candidate) or _is_with_best(candidate)
+    if by_words or _is_quotient(candidate):
         return as_evaluation(candidate)
     return candidate
 
@@ -227,6 +229,14 @@ def _scores(candidate: Candidate) -> bool:
     """Whether it gives precision and recall and nothing of the training."""
     measures = {cell.source.lower().split()[-1] for cell in candidate.metrics if cell.source}
     return {"precision", "recall"} <= measures and not candidate.evidence and candidate.place is None
+
+
+def _is_quotient(candidate: Candidate) -> bool:
+    """Whether it is a line of its own for the right answers of a task: `MMLU accuracy: 29/100 = 0.29`."""
+    alone = len(candidate.metrics) == 1 and not candidate.evidence and candidate.place is None
+    if not alone or "train" in candidate.metrics[0].source.lower():
+        return False
+    return sum(cell.slot.column == "counted" for cell in candidate.named) == 2
 
 
 def _is_with_best(candidate: Candidate) -> bool:

@@ -50,8 +50,15 @@ def compile_line(
 ) -> LineTable:
     """Compiles a shape; `unlike` are lines of other kinds, which `looks` must not match."""
     used = [cell.at for cell in named if cell.column]
-    ordinals = (at for at in range(used[0]) if shape.words[at].endswith(b"#"))
-    start, end = next(ordinals, used[0]), used[-1]  # `Test net output #1: loss` belongs together
+    named_before = (
+        cell.at
+        for cell in named[: used[0]]
+        if cell.slot.column == "counted" or shape.words[cell.at].endswith(b"#")
+    )
+    start, end = (
+        next(named_before, used[0]),
+        used[-1],
+    )  # as in `Test net output #1: loss`, `accuracy: 1/2=0.5`
     parts = [_start(shape, start)]
     literals: list[str] = [_key_text(shape, start)]
     for at in range(start, end + 1):

@@ -291,7 +291,18 @@ def find(row: list[Slot], shape: LineShape) -> list[Slot]:
     """Completes names of which a part stands further to the left; values within printed settings get none."""
     inside = printed_settings.within(shape.words)
     row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
-    return _of_sets(_before_the_step(row, shape), shape)
+    return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
+
+
+def _quotients(row: list[Slot], shape: LineShape) -> list[Slot]:
+    """Gives the name of a score to its quotient: `accuracy: 2964/10042 = 0.2952`."""
+    named = list(row)
+    for at, (part, whole, quotient) in enumerate(zip(row, row[1:], row[2:], strict=False)):
+        divided = whole.column == "total" and _words(shape, quotient.at).strip() == "="
+        if divided and part.key and quotient.key is None and MEASURE.search(part.key):
+            counted = [replace(part, key=None, column="counted"), replace(whole, key=None, column="counted")]
+            named[at : at + 3] = [*counted, replace(quotient, key=part.key)]
+    return named
 
 
 def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
@@ -301,6 +312,12 @@ def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
         lead = _AFTER.search(_words(shape, place.at)) if counted else None
         if counted and lead:  # `the loss after 3 epochs is 2.5`
             named[at], named[at + 1] = replace(place, key=counted["place"]), replace(value, key=lead["what"])
+            continue
+        if _scored_at(place, value, shape):
+            named[at], named[at + 1] = (
+                replace(place, key="step"),
+                replace(value, key=f"{place.key} {value.key}"),
+            )
             continue
         if value.key is not None or not _NAMED_APART.fullmatch(_words(shape, value.at)):
             continue
@@ -315,6 +332,14 @@ def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
             what = measured_at if measured_at.lower() in NAMED_AT else what
             named[at], named[at + 1] = replace(place, key=title["place"]), replace(value, key=what)
     return named
+
+
+def _scored_at(place: Slot, value: Slot, shape: LineShape) -> bool:
+    """Whether a task's name stands before the step, and that of its score behind: `hellaswag @ 10: acc 0.3`."""
+    if not (place.key and value.key and MEASURE.search(value.key)) or _OWN.search(place.key):
+        return False
+    named = _PLACES.fullmatch(place.key) is not None
+    return not named and _words(shape, place.at).rstrip().endswith("@") and value.at == place.at + 1
 
 
 def _of_sets(row: list[Slot], shape: LineShape) -> list[Slot]:

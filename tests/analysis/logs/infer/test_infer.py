@@ -309,3 +309,23 @@ def test_metadata_of_a_loaded_checkpoint_is_no_record(read: Callable[[str], Log]
     meta = "{'iteration': 27, 'train_loss': 1.487, 'policy_loss': 1.451, 'lr': 0.001, 'grad_norm': 0.1}"
     assert read(f"Loaded checkpoints/best.pt  meta={meta}\nwalls in top-10: 6\n").is_empty
     assert read(f"Finished best.pt  meta={meta}\nwalls in top-10: 6\n").records.height == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "column"),
+    [
+        ("hellaswag @ {step}: acc 0.{score}", "hellaswag"),
+        ("HellaSwag accuracy: {score}/10042=0.{score}", "hellaswag"),
+        ("MMLU accuracy: {score}/10000 = 0.{score}", "MMLU_accuracy"),
+    ],
+)
+def test_score_of_a_task_beside_the_validation_loss_is_an_evaluation(line: str, column: str) -> None:
+    rows = []
+    for step in range(1, 40):
+        if step % 10 == 0:
+            rows += [f"valid @ {step}: loss {3 - step / 100:.4f}", line.format(step=step, score=2900 + step)]
+        rows.append(f"update {step}/300 | loss {3 - step / 90:.4f} | 1217 ms/update | lr 6.00e-04")
+    _, evals = inferred("\n".join(rows).encode() + b"\n")
+    scores = evals.filter(name=column)
+    assert scores["value"].to_list() == [0.2910, 0.2920, 0.2930]
+    assert scores["step"].to_list() == [10, 20, 30]

@@ -27,6 +27,8 @@ def keys(*lines: str) -> list[str | None]:
         ("loss train: 1.2, val: 1.3", ["loss train", "val loss"]),
         ("nll 1.2 (avg 1.3)", ["nll", "nll()"]),
         ("epoch/iter: 9/2579", ["epoch", "iter"]),
+        ("hellaswag @ 40: acc 0.2952", ["step", "hellaswag acc"]),
+        ("MMLU accuracy: 29/100 = 0.29", [None, None, "MMLU accuracy"]),
     ],
 )
 def test_value_is_named_by_the_words_beside_it(line: str, names: list[str | None]) -> None:
