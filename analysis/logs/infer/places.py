@@ -50,7 +50,14 @@ def is_place(cell: Named) -> bool:
 
 
 def has_fractions(column: Sequence[bytes]) -> bool:
-    return any(not float(value.replace(b",", b"")).is_integer() for value in column if value[-1:].isdigit())
+    return any(_is_fraction(value) for value in column if value[-1:].isdigit())
+
+
+def _is_fraction(value: bytes) -> bool:
+    try:
+        return not float(value.replace(b",", b"")).is_integer()
+    except ValueError:  # a time, 10:00:00
+        return False
 
 
 def _in_fractions(cells: list[Named], shape: LineShape) -> list[Named]:
