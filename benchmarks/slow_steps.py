@@ -2,11 +2,12 @@
 
     python benchmarks/slow_steps.py [--seed N] [--each N] [--causes quota,storage,...] [--out FOLDER]
 
-Needs root and control groups of version 1. When the slow stretch begins, and how hard it is, follow from the seed.
-The training has a large share of the CPU, so that what else runs on the machine does not slow it; the neighbors
-that are planted share it with the training. Recordings are kept in build/: the same command again goes on where it
-was stopped, and judges anew what is recorded. Prints a row a training, then what came of each cause; `--keep`
-appends the figures to results/slow_steps.jsonl, by which a test judges each change of the rules.
+Without root or control groups of version 1 it plants only what needs neither. When the slow stretch begins,
+and how hard it is, follow from the seed. As root, the training has a large share of the CPU, so that what else runs
+on the machine does not slow it; the neighbors that are planted share it with the training. Recordings are kept in
+build/: the same command again goes on where it was stopped, and judges anew what is recorded. Prints a row a
+training, then what came of each cause; `--keep` appends the figures to results/slow_steps.jsonl, by which a test
+judges each change of the rules; `--check` fails unless every plant slowed the steps and was answered right.
 """
 
 from __future__ import annotations
@@ -130,6 +131,10 @@ def other_host(number: int) -> Iterator[str]:
         run("ip", "netns", "del", name)
 
 
+def is_privileged() -> bool:
+    return os.geteuid() == 0 and (GROUPS / "blkio").is_dir()
+
+
 def command(plant: Plant, data: Path, host: int) -> str:
     """The training as words of a shell: one process, or a rank here and one in the other namespace."""
     train = shlex.join(
@@ -153,18 +158,19 @@ def record(plant: Plant, folder: Path, run_folder: Path, chance: random.Random) 
     with contextlib.ExitStack() as stack:
         groups = {
             controller: stack.enter_context(control_group(controller, f"gputel-why-{os.getpid()}"))
-            for controller in ("cpu", "memory", "blkio")
+            for controller in (("cpu", "memory", "blkio") if is_privileged() else ())
         }
-        (groups["cpu"] / "cpu.shares").write_text("20000")
+        if "cpu" in groups:
+            (groups["cpu"] / "cpu.shares").write_text("20000")
         read = stack.enter_context(late_files(data)) if "remote" in plant.words else data
         if "swap" in plant.words:
             stack.enter_context(swap_file(folder))
         interface = stack.enter_context(other_host(host)) if "ranks" in plant.words else ""
-        joined = " && ".join(f"echo $$ > {group}/cgroup.procs" for group in groups.values())
+        joined = "".join(f"echo $$ > {group}/cgroup.procs && " for group in groups.values())
         level = "steps" if "torch" in plant.words else "off"
         recorder = f"{sys.executable} -m gputel record --inside {level} --out {run_folder} --"
         process = subprocess.Popen(
-            ["sh", "-c", f"{joined} && exec {recorder} {command(plant, read, host)}"],
+            ["sh", "-c", f"{joined}exec {recorder} {command(plant, read, host)}"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -230,14 +236,16 @@ def main() -> None:
     parser.add_argument("--causes", default=",".join([*CAUSES, UNDISTURBED, UNDISTURBED]))
     parser.add_argument("--out", type=Path, default=KEPT)
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--check", action="store_true")
     asked = parser.parse_args()
-    if os.geteuid() or not (GROUPS / "blkio").is_dir():
-        print("not measured: it takes root and control groups of version 1")
-        return
+    wanted = asked.causes.split(",")
+    causes = [cause for cause in wanted if is_privileged() or not CAUSES[cause].privileged]
+    if missing := sorted({*wanted} - {*causes}):
+        print(f"not planted, as that takes root and control groups of version 1: {', '.join(missing)}")
     folder = asked.out / str(asked.seed)
     folder.mkdir(parents=True, exist_ok=True)
     found = []
-    trainings = judgments(folder, asked.seed, asked.causes.split(","), asked.each)
+    trainings = judgments(folder, asked.seed, causes, asked.each)
     for each in islice(trainings, asked.most):
         found.append(each)
         slowed = "ended" if each.slowed is None else f"{each.slowed:.2f}"
@@ -250,6 +258,13 @@ def main() -> None:
                 rows = {"seed": asked.seed, **vars(each)}
                 del rows["evidence"]
                 file.write(json.dumps(rows) + "\n")
+    if asked.check and not all(is_right(each) for each in found):
+        sys.exit("a plant did not slow the steps, or its answer is wrong")
+
+
+def is_right(judged: Judged) -> bool:
+    plant = CAUSES[judged.cause]
+    return plant.counts(judged.slowed) and judged.answer in plant.answers
 
 
 def matrix(found: Sequence[Judged]) -> list[str]:

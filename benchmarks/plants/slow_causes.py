@@ -41,6 +41,8 @@ class Plant:
     words: str = ""
     workers: int = 2
     slows: bool = True
+    privileged: bool = True
+    """Whether planting it takes root and control groups of version 1."""
 
     def counts(self, slowed: float | None) -> bool:
         """Whether a training counts whose steps took so many times as long."""
@@ -147,16 +149,16 @@ def network(place: Place, chance: random.Random) -> Iterator[None]:
 
 
 CAUSES = {
-    UNDISTURBED: Plant(undisturbed, (NO_CAUSE,), slows=False),
+    UNDISTURBED: Plant(undisturbed, (NO_CAUSE,), slows=False, privileged=False),
     "quota": Plant(quota, ("throttled by its own limit of CPU",)),
     "storage": Plant(storage, ("input: slow storage",)),
     "neighbors": Plant(neighbors, ("starved by other programs",)),
     "memory": Plant(memory, ("killed by its limit of memory",), slows=False),
     "swap": Plant(swap, ("swapping",), "swap"),
     "remote": Plant(remote, ("input: remote file system",), "remote"),
-    "decoding": Plant(decoding, ("input: workers lack CPU",), workers=1),
-    "crowd": Plant(crowd, ("starved by its own processes",)),
-    "collections": Plant(collections, ("garbage collection",), "torch"),
+    "decoding": Plant(decoding, ("input: workers lack CPU",), workers=1, privileged=False),
+    "crowd": Plant(crowd, ("starved by its own processes",), privileged=False),
+    "collections": Plant(collections, ("garbage collection",), "torch", privileged=False),
     "network": Plant(network, ("network",), "torch ranks"),
     "gpu": Plant(gpu, (NO_CAUSE,), "torch ranks"),
 }
