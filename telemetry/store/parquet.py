@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import partial
+from io import BytesIO
 from itertools import groupby
 from pathlib import Path
 
 import polars as pl
 
 from gputel.telemetry import events, run_folder
-from gputel.telemetry.store import journal, parts, seconds, ticks
+from gputel.telemetry.store import checksum, journal, parts, seconds, ticks
 from gputel.telemetry.store.damage import attempt
 from gputel.telemetry.store.parts import MERGE, MERGES, Part
 from gputel.telemetry.store.seconds import SecondRows, one_second_rows
@@ -43,16 +44,17 @@ def compact(folder: Path, *, everything: bool) -> None:
 
 def write(frame: pl.DataFrame, facts: Mapping[str, object], path: Path) -> None:
     """Write a Parquet file; under its name there is a complete file or none."""
-    whole = {"version": ticks.VERSION, **facts}
-    write_to = partial(
-        frame.write_parquet,
+    whole = {"version": ticks.VERSION, **facts, checksum.NAME: checksum.EMPTY}
+    content = BytesIO()
+    frame.write_parquet(
+        content,
         metadata={ticks.KEY: json.dumps(whole, separators=(",", ":"))},
         row_group_size=max(1, len(frame)),
         data_page_size=ONE_PAGE,
         compression_level=LEVEL,
         statistics=False,
     )
-    write_whole(path, write_to, fsync=True)
+    write_whole(path, checksum.with_checksum(content.getvalue()), fsync=True)
 
 
 def write_ticks(frame: pl.DataFrame, tier: Tier, path: Path) -> None:

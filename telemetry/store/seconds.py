@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import ticks
 from gputel.telemetry.store.parts import Part
@@ -118,7 +117,7 @@ def merged(tables: Sequence[SecondRows]) -> SecondRows:
 @lru_cache(maxsize=1024)
 def _description(path: Path, _mtime_ns: int, _size: int) -> tuple[dict[str, float], list[str]]:
     """The slow readings and the columns of a file; cached, because every reader asks for each GPU."""
-    facts = parse_json(pl.read_parquet_metadata(path)[ticks.KEY].encode())
+    facts = ticks.metadata(path)
     schema = pl.read_parquet_schema(path)
     kinds = {TIME_COLUMN: pl.Datetime("us", "UTC"), GPU: pl.String, TICKS_COLUMN: pl.Int64}
     if any(schema.get(name) != of_column for name, of_column in kinds.items()):

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ import polars as pl
 
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.errors import DamagedFile
-from gputel.telemetry.store import blocks, journal, parts
+from gputel.telemetry.store import blocks, checksum, journal, parts
 from gputel.telemetry.store.blocks import Ticks
 from gputel.telemetry.store.damage import attempt
 from gputel.telemetry.store.parts import Part
@@ -78,10 +79,16 @@ def tier_of(part: Part) -> Tier | None:
 @lru_cache(maxsize=8192)
 def _tier_of_parquet(path: Path, _mtime_ns: int, _size: int) -> Tier:
     """The tier in a file's metadata; cached, because a week has thousands of files that never change."""
-    facts = parse_json(pl.read_parquet_metadata(path)[KEY].encode())
+    facts = metadata(path)
     if facts.get("version") != VERSION:
         raise ValueError(f"version {facts.get('version')} of the format is not {VERSION}")
     return tier_from_table(facts)
+
+
+def metadata(path: Path) -> Any:
+    """What the metadata of a Parquet file say, once its checksum is right."""
+    checksum.check(path)
+    return parse_json(pl.read_parquet_metadata(path)[KEY].encode())
 
 
 def load(

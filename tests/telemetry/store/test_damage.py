@@ -10,7 +10,7 @@ import pytest
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import DamagedFile
-from gputel.telemetry.store import frames, parquet, parts
+from gputel.telemetry.store import checksum, frames, parquet, parts
 from gputel.telemetry.store.tiers import Tier, TierColumn
 
 FAST = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn("power_w", "W", 1000, "1")))
@@ -31,6 +31,13 @@ def garbled(path: Path) -> None:
     path.write_bytes(data[:4] + bytes(byte ^ 0x5A for byte in data[4:200]) + data[200:])
 
 
+def flipped(path: Path) -> None:
+    """One bit of the first page's header, which has the number of its values."""
+    data = bytearray(path.read_bytes())
+    data[9] ^= 0x10
+    path.write_bytes(data)
+
+
 def foreign(path: Path) -> None:
     pl.DataFrame({"x": [1, 2, 3]}).write_parquet(path)
 
@@ -42,6 +49,7 @@ def of_another_version(path: Path) -> None:
 
 def wrongly_described(path: Path) -> None:
     facts = json.loads(pl.read_parquet_metadata(path)["gputel"])
+    del facts["crc32"]
     columns = pl.exclude("time", "gpu", "ticks").cast(pl.String)
     pl.read_parquet(path).select(columns).write_parquet(path, metadata={"gputel": json.dumps(facts)})
 
@@ -50,7 +58,7 @@ def deeply_nested(path: Path) -> None:
     pl.DataFrame({"x": [1]}).write_parquet(path, metadata={"gputel": "[" * 100_000})
 
 
-DAMAGE = (truncated, empty, garbled, foreign, of_another_version, wrongly_described, deeply_nested)
+DAMAGE = (truncated, empty, garbled, flipped, foreign, of_another_version, wrongly_described, deeply_nested)
 
 
 @pytest.fixture
@@ -94,6 +102,19 @@ def test_seconds_come_from_the_ticks_where_their_table_is_damaged(
     left, names = warned(lambda: frames.seconds(folder))
     assert names == {"seconds-000002.parquet"}
     assert left.equals(whole)
+
+
+def test_no_damaged_byte_of_a_parquet_file_reaches_polars(folder: Path) -> None:
+    """It would print backtraces, or ask for exabytes of memory and end the process."""
+    path = folder / "fast-000002.parquet"
+    data = path.read_bytes()
+    checksum.check(path)
+    metadata = data.rindex(b'"crc32"')
+    places = set(range(0, len(data), 23)) - set(range(metadata, metadata + len(b'"crc32":"')))
+    for place in places:
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with pytest.raises(ValueError, match="checksum"):
+            checksum.check(path)
 
 
 def test_compaction_leaves_a_damaged_table_alone_and_ends(

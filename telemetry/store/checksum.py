@@ -1,0 +1,33 @@
+"""The checksum of a Parquet file, inside the file, which is checked before polars sees it.
+
+Parquet's page headers and footer have none of their own. One flipped bit there can make polars ask for exabytes
+of memory, which ends the process, or print a backtrace. The CRC-32 of the whole file stands in the metadata as
+eight hexadecimal digits, and is taken with zeros in their place.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+NAME = "crc32"
+EMPTY = "00000000"
+_BEFORE = f'"{NAME}":"'.encode()
+
+
+def with_checksum(content: bytes) -> bytes:
+    """The content of a file whose metadata hold `"crc32":"00000000"`, with its checksum in that place."""
+    at = content.rindex(_BEFORE + EMPTY.encode()) + len(_BEFORE)
+    return content[:at] + f"{zlib.crc32(content):08x}".encode() + content[at + len(EMPTY) :]
+
+
+def check(path: Path) -> None:
+    """Raises ValueError if the file differs from what was written; a file without a checksum passes."""
+    content = path.read_bytes()
+    at = content.rfind(_BEFORE) + len(_BEFORE)
+    digits = content[at : at + len(EMPTY)]
+    if at < len(_BEFORE):
+        return
+    zeroed = zlib.crc32(content[at + len(EMPTY) :], zlib.crc32(EMPTY.encode(), zlib.crc32(content[:at])))
+    if digits != f"{zeroed:08x}".encode():
+        raise ValueError("its checksum differs from its content")
