@@ -33,13 +33,21 @@ def test_link_of_every_address_names_this_machine_and_brackets_ipv6(monkeypatch:
 
 @pytest.mark.parametrize(
     ("name", "status"),
-    [("node7", None), ("NODE7.cluster:8765", None), ("10.0.0.7:80", None), ("rebound.example", 421)],
+    [
+        ("localhost", None),
+        ("node7", None),
+        ("NODE7.cluster:8765", None),
+        ("10.0.0.7:80", None),
+        ("rebound.example", 421),
+        ("localhost.evil.com", 421),
+    ],
 )
+@pytest.mark.parametrize("served_at", ["127.0.0.1", "0.0.0.0"])
 def test_host_header_must_name_this_machine(
-    name: str, status: int | None, monkeypatch: pytest.MonkeyPatch
+    name: str, status: int | None, served_at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "node7.cluster")
-    check = AccessCheck("0.0.0.0", 8765)
+    check = AccessCheck(served_at, 8765, "a-token-of-the-test")
     refusal = check.refusal(request(query=f"token={check.token}", host=name))
     assert (refusal and refusal.status) == status
 
