@@ -3,11 +3,15 @@
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from gputel.cli import sync
+from gputel.telemetry import run_folder
 from gputel.telemetry.remote.local_copy import local_copy
+from tests.command import gputel
 
 pytest.importorskip("obstore", reason="the extra s3 is not installed")
 
@@ -19,7 +23,9 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
 
 
-def record(tmp_path: Path, address: str, *command: str) -> subprocess.Popen[bytes]:
+def record(
+    tmp_path: Path, address: str, *command: str, options: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
     words = [
         sys.executable,
         "-m",
@@ -31,7 +37,7 @@ def record(tmp_path: Path, address: str, *command: str) -> subprocess.Popen[byte
         f"{tmp_path}/runs/d16",
     ]
     return subprocess.Popen(
-        [*words, "--sync", address, "--", *command],
+        [*words, "--sync", address, *options, "--", *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -52,6 +58,43 @@ def test_recording_is_whole_in_storage_when_the_command_ends(tmp_path: Path) -> 
     copy = local_copy(f"file://{tmp_path}/bucket/d16")
     assert not copy.unsealed
     assert contents(copy.path) == contents(tmp_path / "runs" / "d16")
+
+
+SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+
+
+def test_masked_output_has_stars_in_storage_alone(tmp_path: Path) -> None:
+    recorder = record(
+        tmp_path, f"file://{tmp_path}/bucket/", "echo", SECRET, options=["--sync-masked-output"]
+    )
+    out, err = recorder.communicate()
+    assert out.decode() == f"{SECRET}\n"
+    assert "the output of the command is sent with stars for its secrets" in err.decode()
+    assert (tmp_path / "runs" / "d16" / "output.log").read_text() == f"{SECRET}\n"
+    there = local_copy(f"file://{tmp_path}/bucket/d16").path / "output.log"
+    assert there.read_text() == f"{'*' * len(SECRET)}\n"
+
+
+@pytest.mark.parametrize("option", [["--sync-rate", "1MB"], ["--sync-masked-output"]])
+def test_options_of_sending_need_an_address(option: list[str], tmp_path: Path) -> None:
+    done = gputel("record", "--simulate", "1xH100", "--out", tmp_path / "d16", *option, "--", "true")
+    assert done.returncode == 2
+    assert "--sync-rate and --sync-masked-output need --sync" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_rate_of_sending_is_in_the_order_for_the_courier(tmp_path: Path) -> None:
+    segment = run_folder.create(tmp_path / "d16", {"run": "d16"})
+    asked = {
+        "sync": f"file://{tmp_path}/bucket/",
+        "sync_rate": 5e5,
+        "sync_masked_output": False,
+        "push": None,
+    }
+    order = sync.sending(asked, tmp_path / "d16", segment.path)
+    assert order is not None
+    assert order.sync is not None
+    assert (order.sync.address, order.sync.bytes_per_s) == (f"file://{tmp_path}/bucket/d16", 5e5)
 
 
 def test_dead_network_costs_the_command_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
