@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -111,3 +112,21 @@ def test_compare_of_more_than_50_runs_gives_totals_and_says_that_no_curves_are_d
         "run2",
         "run10",
     ]  # compare adds no place to those that are known
+
+
+def test_engine_ray_without_ray_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = gputel(str(folder), "--engine", "ray", code=2)
+    assert done.stderr.startswith("error: --engine ray: needs Ray; pip install 'gputel[ray]'")
+
+
+def test_address_of_a_cluster_needs_the_engine(folder: Path) -> None:
+    assert "add --engine ray" in gputel(str(folder), "--address", "auto", code=2).stderr
+
+
+def test_engine_is_not_started_where_all_runs_are_known(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = runs(str(folder))
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert runs(str(folder), "--engine", "ray") == known
