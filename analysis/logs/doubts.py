@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import polars as pl
 
+from gputel.analysis import text
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.logs.names import is_evaluation, legal
 from gputel.analysis.logs.signs import BEGIN_AGAIN
 
 if TYPE_CHECKING:
-    from gputel.analysis.logs.patterns import Reject
+    from gputel.analysis.logs.patterns import Field, Reject
 
 FEWEST = 10  # fewer records than this show no course
 MOST_FALLS = 3  # restarts without a word in the log
@@ -49,6 +50,8 @@ class ParsedRows(Protocol):
     @property
     def rejects(self) -> list[Reject]: ...
     @property
+    def sources(self) -> dict[str, Field]: ...
+    @property
     def continues(self) -> bool: ...
     @property
     def unread(self) -> tuple[str, int, int] | None: ...
@@ -61,15 +64,20 @@ def doubts(log: ParsedRows) -> tuple[Doubt, ...]:
 
 
 def _falls(log: ParsedRows) -> Iterator[Doubt]:
-    """Steps that begin again where no line says why: another loop's counter, or one that counts within epochs."""
+    """Steps that begin again where no line says why: another loop's counter, or one that counts within epochs.
+
+    A few falls are restarts, but not those of a count of batches without an epoch: either may be the reason.
+    """
     restarts = log.events.filter((pl.col("kind") == "restart") & (pl.col("text") == BEGIN_AGAIN))
     records = log.records.height
     outer = [name for name in log.metrics() if OUTER.fullmatch(name)]
     says_why = any(log.records[name].n_unique() > restarts.height for name in outer)
-    if restarts.height >= MOST_FALLS and not says_why:
+    is_batch = "batch" in log.sources and not {"epoch", "step", "iteration"} & log.sources.keys()
+    times = text.counted(restarts.height, "time")
+    if restarts.height >= (1 if is_batch else MOST_FALLS) and not says_why:
         yield _doubt(
             "steps-fall",
-            f"steps begin again {restarts.height} times in {records:,} records, and no line that was read says why",
+            f"steps begin again {times} in {records:,} records, and no line that was read says why",
             "another loop's lines, or a counter within epochs, were read as steps",
             {"falls": restarts.height, "records": records},
             restarts["line"][0],

@@ -39,6 +39,25 @@ def test_steps_that_begin_again_without_a_word_are_doubtful(read: Read) -> None:
     assert (doubt.about, doubt.line) == ("reading", 21)
 
 
+def batches(name: str, numbers: Iterable[int]) -> str:
+    return "".join(f"{name} [{n}] Speed: {900 + n}.5 samples/sec Train-accuracy=0.{n}\n" for n in numbers)
+
+
+def test_batches_that_begin_again_once_are_doubtful_and_steps_are_not(read: Read) -> None:
+    again = [*range(50, 500, 50), *range(50, 350, 50)]
+    log = read(batches("Batch", again))
+    assert kinds(log) == ["steps-fall"]
+    assert (
+        log.doubts[0].evidence == "steps begin again 1 time in 15 records, and no line that was read says why"
+    )
+    assert kinds(read(batches("Step", again))) == []
+
+
+def test_batches_that_begin_again_with_each_epoch_are_not(read: Read) -> None:
+    log = read("".join(batches(f"Epoch[{epoch}] Batch", range(50, 500, 50)) for epoch in range(3)))
+    assert kinds(log) == []
+
+
 def test_steps_that_begin_again_after_resumes_are_not(read: Read) -> None:
     assert kinds(read("Resuming from checkpoint step 0\n".join([steps(range(20))] * 5))) == []
 
