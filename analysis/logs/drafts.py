@@ -49,8 +49,10 @@ class OpenRecord:
     place: PhaseAttempt | None = None  # None until a line makes it a record
     kinds: set[Pattern] = field(default_factory=set)  # of its lines
     end: int = 0  # number of its last line
+    is_record: bool = False  # whether one of its lines makes it a record
 
     def __post_init__(self) -> None:
+        self.is_record = self.line.shape.record
         self.kinds.add(self.line.pattern)
         self.end = self.line.number
 
@@ -65,6 +67,8 @@ class OpenRecord:
         """
         new = [name for name in line.cells if name not in PLACES]
         if line.pattern.role == "part":
+            if not new and step is not None and self.step is not None:
+                return step == self.step
             return not any(name in self.cells for name in new)
         if step is None or step != self.step or self._is_elsewhere(line):
             return False
@@ -91,6 +95,7 @@ class OpenRecord:
     def add(self, line: ParsedLine, step: float | None) -> None:
         self.kinds.add(line.pattern)
         self.end = line.number
+        self.is_record = self.is_record or line.shape.record
         self.cells.update({name: value for name, value in line.metrics().items() if name not in self.cells})
         self.step = step if self.step is None else self.step
         self.evals.update(line.evaluations())

@@ -35,6 +35,7 @@ class OpenRecords:
         self.broken_off = False  # whether the last bar had not reached its end
         self.at_last_step = False  # whether the last record was of the last step of the last epoch
         self.drafts: dict[str | None, OpenRecord] = {}  # by rank
+        self._repeats: dict[str | None, OpenRecord] = {}  # by rank: parts that the open record has already
         self.header: list[str] = []  # the names of a table's columns
         self._counting, self._stages, self._evaluations = counting, stages, evaluations
         self._sources = sources
@@ -49,9 +50,29 @@ class OpenRecords:
             self.close(line.rank)
             draft = self.drafts[line.rank] = OpenRecord(line, step, line.metrics(), line.evaluations())
         else:
+            self._repeat(line, step)
             return
         if (line.shape.record and draft.place is None) or (is_placed and draft.place):
             self._begin(draft)
+
+    def _repeat(self, line: ParsedLine, step: float | None) -> None:
+        """Takes a part that the open record has already: of the next record, if a later step and a loss follow.
+
+        So it is where the line that usually comes first is missing. A record whose first line says the step is over
+        with the next such line only.
+        """
+        open_one, repeats = self.drafts.get(line.rank), self._repeats.get(line.rank)
+        if not open_one or open_one.redraw or open_one.step is None or open_one.line.shape.place:
+            return
+        if repeats and repeats.takes(line, step):
+            repeats.add(line, step)
+        else:
+            repeats = OpenRecord(line, step, line.metrics(), line.evaluations())
+        self._repeats[line.rank] = repeats
+        if repeats.is_record and repeats.step is not None and repeats.step > open_one.step:
+            self.close(line.rank)
+            self.drafts[line.rank] = repeats
+            self._begin(repeats)
 
     def evaluate(self, line: ParsedLine) -> bool:
         """Whether an evaluation without a step stands right below a record of several lines; it takes its step."""
@@ -97,6 +118,7 @@ class OpenRecords:
 
     def close(self, rank: str | None) -> None:
         draft = self.drafts.pop(rank, None)
+        self._repeats.pop(rank, None)
         if not draft:
             return
         if draft.place:

@@ -276,3 +276,27 @@ def test_format_without_a_record_gives_way_to_an_inferred_one(
     log = read("".join(f"Epoch {i}/40\n  Train Loss: {9 / i:.4f}\n  LR: 0.001\n\n" for i in range(1, 41)))
     assert log.format == "inferred"
     assert log.records.select("step", "loss", "lr").row(0) == (1, 9.0, 0.001)
+
+
+def box(*rows: tuple[str, object]) -> str:
+    cells = "".join(f"|    {name:<18}| {value:<9}|\n" for name, value in rows)
+    return f"{'-' * 35}\n{cells}{'-' * 35}\n"
+
+
+def updates(step: int, *first: tuple[str, object]) -> str:
+    return box(*first, ("total_timesteps", 2048 * step), ("loss", 9 - step / 8), ("n_updates", 10 * step))
+
+
+def test_box_without_its_first_row_is_a_record(read: Callable[..., Any]) -> None:
+    boxes = [updates(step, *[("ep_rew_mean", 20.5 + step)] * (step != 8)) for step in range(1, 13)]
+    records = read("".join(boxes)).records
+    assert records["step"].to_list() == [10 * step for step in range(1, 13)]
+    assert records["loss"].to_list() == [9 - step / 8 for step in range(1, 13)]
+    assert records["ep_rew_mean"].null_count() == 1
+
+
+def test_box_that_repeats_the_step_is_no_record(read: Callable[..., Any]) -> None:
+    boxes = [
+        updates(step, ("ep_rew_mean", 20.5 + step)) + updates(step) * (step == 8) for step in range(1, 13)
+    ]
+    assert read("".join(boxes)).records["step"].to_list() == [10 * step for step in range(1, 13)]
