@@ -74,6 +74,7 @@ def _falls(log: ParsedRows) -> Iterator[Doubt]:
     says_why = any(log.records[name].n_unique() > restarts.height for name in outer)
     is_batch = "batch" in log.sources and not {"epoch", "step", "iteration"} & log.sources.keys()
     times = text.counted(restarts.height, "time")
+    says_why = says_why or _reach_their_epochs(log)
     if restarts.height >= (1 if is_batch else MOST_FALLS) and not says_why:
         yield _doubt(
             "steps-fall",
@@ -82,6 +83,23 @@ def _falls(log: ParsedRows) -> Iterator[Doubt]:
             {"falls": restarts.height, "records": records},
             restarts["line"][0],
         )
+
+
+def _reach_their_epochs(log: ParsedRows) -> bool:
+    """Whether steps are epochs, and all attempts but the last come to their number: trainings one after the other.
+
+    Batches that come to theirs say nothing: so they do in each epoch.
+    """
+    if "epochs" not in log.sources or not log.sources.keys().isdisjoint(
+        ("step", "iteration", "batch", "index")
+    ):
+        return False
+    if "total_steps" not in log.records.columns:
+        return False
+    ends = log.records.group_by("phase", "attempt", maintain_order=True).agg(
+        (pl.col("step").last() - pl.col("step").first() + 1 >= pl.col("total_steps").last()).alias("whole")
+    )
+    return bool(ends["whole"][:-1].fill_null(value=False).all())
 
 
 def _bare(log: ParsedRows) -> Iterator[Doubt]:

@@ -11,7 +11,7 @@ from gputel.analysis.logs.log import Log
 Read = Callable[[str], Log]
 
 
-def line(step: int, loss: float, **more: object) -> str:
+def line(step: int | str, loss: float, **more: object) -> str:
     return (
         f"step {step} | loss: {loss:.4f} | "
         + " | ".join(f"{name}: {value}" for name, value in more.items())
@@ -56,6 +56,25 @@ def test_batches_that_begin_again_once_are_doubtful_and_steps_are_not(read: Read
 def test_batches_that_begin_again_with_each_epoch_are_not(read: Read) -> None:
     log = read("".join(batches(f"Epoch[{epoch}] Batch", range(50, 500, 50)) for epoch in range(3)))
     assert kinds(log) == []
+
+
+def keras(ends: Iterable[int]) -> str:
+    bar = "10/10 [====================] - 1s 9ms/step - loss: {0:.4f}\n"
+    return "".join(
+        f"Epoch {epoch}/4\n" + bar.format(2 - epoch / 10 - at / 100)
+        for at, end in enumerate(ends)
+        for epoch in range(1, end + 1)
+    )
+
+
+def test_trainings_that_each_come_to_their_last_epoch_are_not_doubtful(read: Read) -> None:
+    assert kinds(read(keras([4] * 6))) == kinds(read(keras([4, 4, 4, 4, 2]))) == []
+    assert kinds(read(keras([4, 2, 4, 3, 4]))) == ["steps-fall"]
+
+
+def test_batches_that_each_come_to_their_last_are_doubtful(read: Read) -> None:
+    log = read("".join(line(f"{step}/20", 9 - at / 50) for at, step in enumerate([*range(1, 21)] * 5)))
+    assert kinds(log) == ["steps-fall"]
 
 
 def test_steps_that_begin_again_after_resumes_are_not(read: Read) -> None:
