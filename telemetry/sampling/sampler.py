@@ -204,7 +204,8 @@ class Sampler:
                 self._event("no_telemetry", text)
         elif not self.cost.ticks:
             self._event(
-                "no_telemetry", f"the recording ended after {waited_s:.3g} s, before its first sample"
+                "no_telemetry",
+                f"the recording ended {waited_s:.3g} s after the sampler began, before its first sample",
             )
         with self._turn.lock:
             self._turn.generation += 1  # a stuck thread must not write after the seal
