@@ -107,7 +107,8 @@ def group(ctx: click.Context) -> None:
         ctx.exit(2)
 
 
-_shown: set[str] = set()  # faults of damaged files: Python counts "once" for each module that warns
+MOST_ALIKE = 5  # lines about files of one name that are damaged in one way; a folder may hold thousands
+_damaged: dict[tuple[str, str], set[str]] = {}  # Python counts "once" for each module that warns
 
 
 def _show_warning(
@@ -118,15 +119,25 @@ def _show_warning(
     *_: object,
     **__: object,
 ) -> None:
-    """Prints a damaged file as one line, once, and any other warning with its place."""
+    """Prints a damaged file as one line, once, if few are alike, and any other warning with its place."""
     from gputel.cli import show
 
     if isinstance(message, DamagedFile):
-        if str(message) not in _shown:
-            _shown.add(str(message))
+        alike = _damaged.setdefault((message.path.name, message.effect), set())
+        if str(message) not in alike and len(alike) < MOST_ALIKE:
             show.note(f"warning: {message}")
+        alike.add(str(message))
     else:
         show.note(f"{filename}:{lineno}: {category.__name__}: {message}")
+
+
+def _count_unnamed() -> None:
+    """Prints how many damaged files were not named, because they are like those that were."""
+    from gputel.cli import show
+
+    for (name, effect), alike in _damaged.items():
+        if len(alike) > MOST_ALIKE:
+            show.note(f"warning: {len(alike) - MOST_ALIKE:,} more files called {name}: {effect}")
 
 
 def _setter(error: click.ClickException) -> str | None:
@@ -147,7 +158,7 @@ def prepare_output() -> None:
     show.write_any_character()
     warnings.simplefilter("once", DamagedFile)
     warnings.showwarning = _show_warning
-    _shown.clear()
+    _damaged.clear()
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -177,4 +188,5 @@ def main(args: Sequence[str] | None = None) -> None:
     except OSError as error:
         show.error(f"{error.filename or 'gputel'}: {reason(error)}")
         code = 1
+    _count_unnamed()
     sys.exit(code or 0)

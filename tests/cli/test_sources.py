@@ -162,6 +162,16 @@ def test_output_that_is_a_link_to_an_endless_device_is_named_and_not_read(here: 
     assert fault in answer.stderr
 
 
+def test_many_files_that_are_damaged_in_one_way_are_counted(here: Path) -> None:
+    for number in range(8):
+        run_folder.create(here / "later" / f"r{number}", {"run": "a"})
+        (here / "later" / f"r{number}" / run_folder.DESCRIPTION).write_text('{"schema": 9}')
+    lines = [line for line in gputel("runs", "later").stderr.splitlines() if line.startswith("warning")]
+    assert len(lines) == 6
+    assert "schema 9 is not 1" in lines[0]
+    assert lines[-1] == "warning: 3 more files called run.json: cannot be read and is left out"
+
+
 def test_runs_as_a_shell_lists_them_are_put_in_natural_order_and_others_stay() -> None:
     assert sources.in_natural_order(["run1", "run10", "run2"]) == ["run1", "run2", "run10"]
     assert sources.in_natural_order(["run10", "run2", "run1"]) == ["run10", "run2", "run1"]
