@@ -33,10 +33,11 @@ class Pause(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Steps between two records, and the seconds that passed."""
+    """Steps between two records, the seconds that passed, and whether something was printed in between."""
 
     steps: float
     seconds: float
+    paused: bool
 
 
 def _recent() -> deque[float]:
@@ -71,7 +72,8 @@ class LogPace:
         self._strides.extend(strides.filter(strides > 0).to_list())
         passed = self._passed(records, now, live=live)
         if passed is not None:
-            self._gaps.extend(Gap(*row) for row in passed.select("steps", "seconds").tail(RECENT).iter_rows())
+            gaps = passed.select("steps", "seconds", pl.col("pause").is_not_null()).tail(RECENT)
+            self._gaps.extend(Gap(*row) for row in gaps.iter_rows())
         if "dt_ms" in records.columns and tail["dt_ms"].count():
             for times, paused in ((self._printed, False), (self._behind, True)):
                 alike = tail.filter(pl.col("pause").is_not_null() == paused)["dt_ms"].drop_nulls()
@@ -122,13 +124,14 @@ class LogPace:
             recent.clear()
 
     def _by_clock(self) -> float | None:
-        """The median of gaps; of whole-second stamps the mean of those without a pause."""
-        if not self._gaps:
+        """The median of gaps without other lines, if any; of whole-second stamps the mean of the usual ones."""
+        gaps = [gap for gap in self._gaps if not gap.paused] or self._gaps
+        if not gaps:
             return None
-        each = statistics.median(gap.seconds / gap.steps for gap in self._gaps)
+        each = statistics.median(gap.seconds / gap.steps for gap in gaps)
         if not self._is_coarse():
             return each
-        steady = [gap for gap in self._gaps if gap.seconds <= LONG * each * gap.steps + SHORTEST_S]
+        steady = [gap for gap in gaps if gap.seconds <= LONG * each * gap.steps + SHORTEST_S]
         return sum(gap.seconds for gap in steady) / sum(gap.steps for gap in steady)
 
     def _is_coarse(self) -> bool:
