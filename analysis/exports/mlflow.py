@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gputel.analysis.exports.series import ExportedRun, TagSeries, library
+from gputel.telemetry.errors import GputelError
 
 EXPERIMENT, TAG = "gputel", "gputel.run"
 AT_ONCE, PARAMETERS_AT_ONCE = 1_000, 100  # the most that a request may hold
@@ -26,8 +27,14 @@ UNUSUAL = re.compile(r"[^\w\-. /:]", re.ASCII)
 def write(run: ExportedRun, where: str | None) -> tuple[str, list[str]]:
     """Writes the run to a tracking URI; returns its id there, and the names of settings that had to be cut."""
     mlflow = library("mlflow")
-    client = mlflow.MlflowClient(tracking_uri=where)
-    experiment = client.get_experiment_by_name(EXPERIMENT)
+    try:
+        client = mlflow.MlflowClient(tracking_uri=where)
+        experiment = client.get_experiment_by_name(EXPERIMENT)
+    except mlflow.MlflowException as error:  # such as a folder, which newer versions refuse
+        fault = str(error).split(". ", 1)[0]
+        raise GputelError(
+            f"--out {where or 'mlruns'}", fault, "name a database: sqlite:///mlflow.db"
+        ) from None
     place = experiment.experiment_id if experiment else client.create_experiment(EXPERIMENT)
     found = client.search_runs([place], f"tags.`{TAG}` = '{run.key}'", max_results=1)
     number = found[0].info.run_id if found else _created(client, place, run)
