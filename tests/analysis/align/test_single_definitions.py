@@ -45,6 +45,8 @@ DEFINITIONS = {
     "joules": (r"coalesce\(\s*['\"]energy_counter_j", "align/join.py"),
     "file that may be overwritten": (r"was not written by gputel", "render/files.py"),
     "strict JSON of a value": (r"\ndef as_json\(value", "document.py"),
+    "loss that begins to be NaN": (r"LogEvent\(\"nan\"", "logs/events.py"),
+    "steps that begin again": (r"LogEvent\(\"restart\"", "logs/events.py"),
     "moment as text": (r"import (\w+, )*iso\b|%S%\.9fZ|%d %H:%M:%S\"|%H:%M:%SZ", "text.py"),
 }
 
