@@ -90,3 +90,9 @@ def test_evaluation_behind_every_second_step_is_no_part_of_the_step() -> None:
     pace, step = pace_of(held(), dt=True)
     assert pace.seconds_a_step() == pytest.approx(2.9, rel=0.01)
     assert pace.seconds_ahead(60, step) == pytest.approx(60 * 2.9 + 30 * 2.8, rel=0.05)
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_without_printed_times_gaps_with_an_evaluation_do_not_count(pieces: int) -> None:
+    pace, _ = pace_of(run(62, 2.94, eval_every=2, eval_s=6.0), dt=False, pieces=pieces)
+    assert pace.seconds_a_step() == pytest.approx(2.94, rel=0.06)
