@@ -220,14 +220,13 @@ def _of_provenance(subject: RunData) -> dict[str, Any]:
 
 def _verdict(subject: RunData) -> str | None:
     """The bottleneck of a recorded run, as its report has it; None with simulated GPUs."""
-    from gputel.analysis.report import bottleneck
-    from gputel.analysis.report.run_report import make_report
+    from gputel.analysis.report.bottleneck import bottleneck_verdict
+    from gputel.analysis.report.run_report import measured_run
     from gputel.analysis.report.verdicts import UNKNOWN
 
-    if subject.recording is None or subject.recording.simulated:
+    if subject.recording is None or subject.recording.simulated or subject.log.records.is_empty():
         return None
-    answers = {verdict.question: verdict.answer for verdict in make_report(subject).verdicts}
-    answer = answers.get(bottleneck.QUESTION, UNKNOWN)
+    answer = bottleneck_verdict(measured_run(subject).case).answer
     return None if answer == UNKNOWN else answer
 
 

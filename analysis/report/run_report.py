@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -124,31 +124,51 @@ class Report:
         return [*refused, *recording.events.filter(pl.col("kind") == unseen.KIND)["text"]]
 
 
-def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
-    """Reports on a run. `keep_idle` keeps what was recorded before its first line and after its last work."""
+class MeasuredRun(NamedTuple):
+    """A run joined with its readings: what each span cost, and the case on which verdicts are given.
+
+    `uncut` has the spans before idle ends were cut off.
+    """
+
+    readings: Readings | None
+    placed: TimedLog
+    uncut: pl.DataFrame
+    spans: pl.DataFrame
+    case: Case
+
+
+def measured_run(subject: RunData, *, keep_idle: bool = False) -> MeasuredRun:
+    """Joins a run with its readings; totals of GPUs and the account of the recording are not needed for this."""
     sampled = gpu_samples(subject)
-    edges = sampled.edges if sampled else None
     spans = cut_spans(subject)
-    shown = offsets.widened(spans, edges) if keep_idle else offsets.cut(spans)
+    shown = offsets.widened(spans, sampled.edges if sampled else None) if keep_idle else offsets.cut(spans)
     measured, gpus = join.with_gpus(shown, sampled, _stretch(shown, sampled, keep_idle=keep_idle))
     tokens = subject.facts.tokens_per_step
     steps = with_parts(join.of_spans(measured, float(tokens.value) if tokens else None), subject)
     placed = timed_log(subject)
+    return MeasuredRun(
+        sampled, placed, spans, measured, Case(subject, steps, gpus, placed.uncertainty_s or 0.0)
+    )
+
+
+def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
+    """Reports on a run. `keep_idle` keeps what was recorded before its first line and after its last work."""
+    sampled, placed, uncut, measured, case = measured_run(subject, keep_idle=keep_idle)
+    steps = case.steps
     mixed = pl.col("phase").is_in(join.mixed_phases(measured).implode())
     times = step_times(placed, steps.filter(~mixed))
     account = recording_summary(subject.recording.path) if subject.recording else None
     sensor = _sensor(account)
-    case = Case(subject, steps, gpus, placed.uncertainty_s or 0.0)
     return Report(
         subject=subject,
         placed=placed,
         readings=sampled,
         spans=measured,
-        shared=overlap(spans, edges),
+        shared=overlap(uncut, sampled.edges if sampled else None),
         steps=join.one_by_one(subject, steps),
         totals=with_errors(join.totals(measured), phases_border(subject, placed, steps, times), sensor),
         phases=phase_table(subject, placed, measured, steps, times, sensor),
-        gpus=gpus,
+        gpus=case.gpus,
         account=account,
         case=case,
         verdicts=judge_run(case, trained=not subject.log.records.is_empty()),
