@@ -6,6 +6,7 @@ computed where the known figures determine them, such as the number of GPUs from
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -89,14 +90,14 @@ def run_facts(
     count = _recorded(len(recorded) or None) or _world(config) or _in_table(readings)
     tokens = step_tokens(batch_of or batch_figures(log))
     batch = Fact(tokens.tokens, tokens.origin, tokens.error) if tokens.tokens is not None else None
-    flops, seq = _printed(config, "flops_per_token"), _printed(config, "seq")
+    flops, seq = _number(config, "flops_per_token"), _number(config, "seq")
     peak = _peak(model, count, descriptions) or _peak_by_mfu(log, flops, tokens.rate_scale)
     return Facts(
-        depth=_printed(config, "depth"),
-        dim=_printed(config, "dim"),
-        vocab=_printed(config, "vocab_size"),
+        depth=_number(config, "depth"),
+        dim=_number(config, "dim"),
+        vocab=_number(config, "vocab_size"),
         seq=seq,
-        parameters=_printed(config, "parameters"),
+        parameters=_number(config, "parameters"),
         flops_per_token=flops,
         tokens_per_step=batch,
         gpu=name,
@@ -108,6 +109,12 @@ def run_facts(
 
 def _printed(config: dict[str, float | str], name: str) -> Fact | None:
     return Fact(config[name], PRINTED) if name in config else None
+
+
+def _number(config: dict[str, float | str], name: str) -> Fact | None:
+    """Returns a setting that is a number above zero: `depth: resnet50` is none."""
+    value = config.get(name)
+    return Fact(value, PRINTED) if isinstance(value, (int, float)) and 0 < value < math.inf else None
 
 
 def _world(config: dict[str, float | str]) -> Fact | None:

@@ -41,6 +41,16 @@ def test_tokens_of_a_step_come_from_throughput_where_no_banner_says_them(
     assert found.parameters is None
 
 
+def test_setting_called_depth_that_is_a_text_is_no_depth(tmp_path: Path) -> None:
+    """It ended compare with a traceback: found by benchmarks/fuzz.py --seed 20262377."""
+    (tmp_path / "hparams.yaml").write_text("depth: resnet50\ndim: 512\n")
+    path = tmp_path / "metrics.csv"
+    path.write_text("epoch,step,train_loss\n" + "".join(f"0,{n},{3 - n / 10}\n" for n in range(9)))
+    subject = read_run(path)
+    assert (subject.log.config["depth"], subject.facts.depth) == ("resnet50", None)
+    assert subject.facts.dim == facts.Fact(512.0, "printed")
+
+
 def test_empty_run_folder_has_no_facts_and_no_readings(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "d12", {"run": "d12"})
     subject = read_run(tmp_path / "d12")
