@@ -24,7 +24,7 @@ from torch.utils.data.dataloader import DataLoader
 optimizer = torch.optim.Optimizer()
 def data():
     for number in range(12):
-        time.sleep(0.02)
+        time.sleep(0.2)  # a line that comes late is still nearer to its step than to the next
         yield number
 for number, batch in enumerate(DataLoader(data())):
     backward()
@@ -54,7 +54,7 @@ def test_unchanged_training_tells_what_its_steps_waited_for(tmp_path: Path) -> N
     run = record(tmp_path, TRAINING)
     steps = gputel.open_run(run).per_step().select("step", "data_wait_ms", "backwards").rows()
     assert [step for step, _, _ in steps] == list(range(12))
-    assert all(wait >= 20 and backwards == 1 for _, wait, backwards in steps)
+    assert all(wait >= 200 and backwards == 1 for _, wait, backwards in steps)
     report = json.loads(command("report", run, "--json").stdout)
     (parts,) = report["step_parts"]
     assert (parts["rank"], parts["steps"]) == (None, 11)
