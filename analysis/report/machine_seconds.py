@@ -238,7 +238,8 @@ def first_active(processes: pl.DataFrame) -> list[str]:
 
 def _collecting(inside: pl.DataFrame, seconds: pl.Series) -> float:
     """Returns the share of the steps that ended in these seconds that garbage collections took, in %."""
-    steps = inside.filter(pl.col("step_ms").is_not_null() & _second("time").is_in(seconds.implode()))
+    ended = _second("time").is_in(seconds.dt.cast_time_unit("ms").implode())
+    steps = inside.filter(pl.col("step_ms").is_not_null() & ended)
     lasted = _sum(steps, "step_ms")
     return 100 * _sum(steps, "gc_ms") / lasted if lasted else 0.0
 
