@@ -100,8 +100,7 @@ class Candidate:
     def is_measured(self) -> bool:
         """Whether it gives a measure as a fraction: whole numbers may be sizes, and prose may quote a figure."""
         fractions = [n for n in self.metrics if any(b"." in v or b"n" in v for v in self.shape.column(n.at))]
-        columns = [n.column or "" for n in fractions]
-        return any(MEASURE.search(column) or names.is_evaluation(column) for column in columns) and (
+        return any(MEASURE.search(n.column or "") or MEASURE.search(n.source) for n in fractions) and (
             self.shape.count > 1 or self.is_terse
         )
 

@@ -152,11 +152,16 @@ def test_forked_worker_has_an_answer_of_its_own(meeting: Path, started: Start, t
         "if not child: work()\n"
         "os.wait()\n",
     )
-    looks = until(lambda: _two(meeting), "two answers")
+    looks = until(lambda: _two_at(meeting, {"<module>", "work"}), "two answers, both behind the fork")
     (parent,) = (look for look in looks if look.facts.parent == os.getpid())
     (child,) = (look for look in looks if look.facts.parent == parent.pid)
     assert place(child)[1] == "work"
     assert place(parent)[1] == "<module>"
+
+
+def _two_at(meeting: Path, functions: set[str]) -> list[ProcessLook]:
+    looks = _two(meeting)
+    return looks if {place(look)[1] for look in looks} == functions else []
 
 
 def _two(meeting: Path) -> list[ProcessLook]:
