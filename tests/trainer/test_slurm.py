@@ -127,4 +127,4 @@ def test_training_that_fails_is_not_requeued(cluster: Cluster) -> None:
     arguments = ("--output=job.log", *ON_A_CPU, str(SCRIPT), "--depth", "none")
     job = cluster.run("sbatch", "--parsable", *arguments)
     cluster.wait(job, "JobState=FAILED", "Restarts=0")
-    assert "--depth" in cluster.output
+    cluster.wait_for_output("--depth")
