@@ -45,7 +45,7 @@ class LogState:
     attempt: int = 1
     step: int | None = None
     first_step: int | None = None
-    goes_on: bool = False  # at a step that an earlier line names: its steps count from 0
+    goes_on: bool = False  # at a step that an earlier line names
     total_steps: int | None = None
     epoch: float | None = None
     time: datetime | None = None
@@ -60,6 +60,10 @@ class LogState:
     saves: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps of checkpoints
     pace: LogPace = field(default_factory=LogPace)
     begun: datetime | None = None  # the first timestamp of any line; `time` is the last
+
+    @property
+    def counts_from_zero(self) -> bool:
+        return self.first_step == 0 or self.goes_on
 
     def take(self, increment: Increment, now: float, *, live: bool) -> None:
         """Adds an increment. `live`: its lines were written just now, so the clock can time the steps."""

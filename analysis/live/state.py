@@ -235,8 +235,7 @@ class RunState:
         if causes:
             return "interrupted" if causes[0].fatal == "interrupted" else "failed", causes[0].text
         total = self._total(log)
-        first = 1 if log.first_step == 0 or log.goes_on else 0
-        reached = total is not None and log.step is not None and log.step >= total - first
+        reached = total is not None and log.step is not None and log.step >= total - log.counts_from_zero
         if reached or any(source.completed for source in self._sources.values()):
             return "completed", None
         if self.has_ended:
@@ -251,9 +250,7 @@ class RunState:
         total = self._total(log)
         if total is None or log.step is None:
             return None
-        return log.pace.seconds_ahead(
-            max(total - log.step - (log.first_step == 0 or log.goes_on), 0), log.step
-        )
+        return log.pace.seconds_ahead(max(total - log.step - log.counts_from_zero, 0), log.step)
 
     def _is_past(self, log: LogState, now: float) -> bool:
         """Whether a log's own timestamps say that it is an old one, which a copy or a pipe makes look new."""

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from gputel.analysis.live.log_state import UpcomingEvent
     from gputel.analysis.live.series import Points
 
+MOST_RANKS = 4  # whose steps are shown
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -139,7 +141,7 @@ class StepPartsView:
         return f"{rank} on node {self.node}".strip() if self.node else rank
 
 
-def longest_waits(views: Sequence[StepPartsView], most: int) -> list[StepPartsView]:
+def longest_waits(views: Sequence[StepPartsView], most: int = MOST_RANKS) -> list[StepPartsView]:
     """Those with the largest share of waits for data, in their own order."""
     if len(views) <= most:
         return list(views)

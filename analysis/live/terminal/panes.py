@@ -17,7 +17,7 @@ from gputel.analysis.live.series import Points
 from gputel.analysis.live.terminal import plots
 from gputel.analysis.live.terminal.snapshots import RunSnapshot
 from gputel.analysis.live.terminal.text import clean, clock, event_time, fit, flow, line, moment
-from gputel.analysis.live.view import MachineView, StepPartsView, View, longest_waits
+from gputel.analysis.live.view import MOST_RANKS, MachineView, StepPartsView, View, longest_waits
 
 STYLES = {"running": "green", "completed": "cyan", "failed": "bold red", "interrupted": "yellow"}
 LABELS = {"tok_per_sec": "tok/s", "mfu": "MFU", "grad_norm": "grad norm", "dt_ms": "ms/step"}
@@ -28,7 +28,6 @@ LABEL, VALUE = 10, 9  # columns of a strip's name and of its last value
 VALIDATION = "magenta"
 BAR = 20
 MOST_MACHINES = 4  # that have a line each
-MOST_RANKS = 4  # lines of the parts of their steps
 OF_MACHINES = (
     ("CPU", "cpu_busy", "%", 1.0),
     ("memory", "mem_used_mib", "GiB", 1 / text.MIB_PER_GIB),

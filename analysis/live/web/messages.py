@@ -44,7 +44,6 @@ MOST_METRICS = 12
 MOST_POINTS = 48_000
 FEWEST, MOST = 64, 1024  # points of a curve
 MOST_EVENTS = 100
-MOST_RANKS = 4  # parts of whose steps are shown
 LIMITS = ("power_w", "memory_total_mib")
 
 
@@ -244,7 +243,7 @@ def _facts(view: View, alarms: RunAlarms) -> dict[str, Any]:
         ],
         "step_parts": [
             [parts.whose, parts.step_ms / 1000, ", ".join(parts.parts)]
-            for parts in longest_waits(view.step_parts, MOST_RANKS)
+            for parts in longest_waits(view.step_parts)
         ],
         "records": view.records,
         "alarms": [alarm.line for alarm in alarms.active],
