@@ -24,10 +24,11 @@ def with_checksum(content: bytes) -> bytes:
 def check(path: Path) -> None:
     """Raises ValueError if the file differs from what was written; a file without a checksum passes."""
     content = path.read_bytes()
-    at = content.rfind(_BEFORE) + len(_BEFORE)
-    digits = content[at : at + len(EMPTY)]
-    if at < len(_BEFORE):
+    before = content.rfind(_BEFORE)
+    if before < 0:
         return
-    zeroed = zlib.crc32(content[at + len(EMPTY) :], zlib.crc32(EMPTY.encode(), zlib.crc32(content[:at])))
-    if digits != f"{zeroed:08x}".encode():
+    begin, view = before + len(_BEFORE), memoryview(content)  # whose pieces are no copies
+    end = begin + len(EMPTY)
+    zeroed = zlib.crc32(view[end:], zlib.crc32(EMPTY.encode(), zlib.crc32(view[:begin])))
+    if content[begin:end] != f"{zeroed:08x}".encode():
         raise ValueError("its checksum differs from its content")
