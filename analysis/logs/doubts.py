@@ -73,9 +73,9 @@ def _falls(log: ParsedRows) -> Iterator[Doubt]:
     outer = [name for name in log.metrics() if OUTER.fullmatch(name)]
     says_why = any(log.records[name].n_unique() > restarts.height for name in outer)
     is_batch = "batch" in log.sources and not {"epoch", "step", "iteration"} & log.sources.keys()
-    times = text.counted(restarts.height, "time")
-    says_why = says_why or _reach_their_epochs(log)
-    if restarts.height >= (1 if is_batch else MOST_FALLS) and not says_why:
+    many = restarts.height >= (1 if is_batch else MOST_FALLS)
+    if many and not says_why and not _reach_their_epochs(log):
+        times = text.counted(restarts.height, "time")
         yield _doubt(
             "steps-fall",
             f"steps begin again {times} in {records:,} records, and no line that was read says why",

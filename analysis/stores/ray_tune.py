@@ -14,6 +14,7 @@ from typing import Any
 
 from gputel.analysis.logs.patterns import Reject
 from gputel.analysis.stores.points import StoredRun, from_rows, number, settings, whole
+from gputel.telemetry.characters import parse_json
 from gputel.telemetry.own_files import read_own
 
 FORMAT = "ray-tune"
@@ -43,8 +44,8 @@ def read(path: Path, data: bytes) -> StoredRun:
 def settings_beside(folder: Path) -> dict[str, float | str]:
     """Reads the settings of a trial from `params.json`; nothing without it."""
     try:
-        given = json.loads(read_own(folder / SETTINGS, LARGEST))
-    except (OSError, ValueError, RecursionError):
+        given = parse_json(read_own(folder / SETTINGS, LARGEST))
+    except (OSError, ValueError):
         return {}
     return _settings(given)
 
@@ -79,8 +80,8 @@ def _rows(
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            row = parse_json(line)
+        except ValueError:
             if at < len(lines):
                 rejects.append(Reject(at, FORMAT, "a line is no JSON object"))
             continue

@@ -47,7 +47,7 @@ def beside(wandb_file: Path) -> Provenance | None:
         return None
     try:
         said = parse_json(read_own(file, LARGEST))
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return None
     if not isinstance(said, dict):
         return None

@@ -55,10 +55,7 @@ def compile_line(
         for cell in named[: used[0]]
         if cell.slot.column == "counted" or shape.words[cell.at].endswith(b"#")
     )
-    start, end = (
-        next(named_before, used[0]),
-        used[-1],
-    )  # as in `Test net output #1: loss`, `accuracy: 1/2=0.5`
+    start, end = next(named_before, used[0]), used[-1]  # `Test net output #1: loss`, `accuracy: 1/2=0.5`
     parts = [_start(shape, start)]
     literals: list[str] = [_key_text(shape, start)]
     for at in range(start, end + 1):

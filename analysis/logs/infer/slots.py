@@ -314,10 +314,8 @@ def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
             named[at], named[at + 1] = replace(place, key=counted["place"]), replace(value, key=lead["what"])
             continue
         if _scored_at(place, value, shape):
-            named[at], named[at + 1] = (
-                replace(place, key="step"),
-                replace(value, key=f"{place.key} {value.key}"),
-            )
+            score = f"{place.key} {value.key}"
+            named[at], named[at + 1] = replace(place, key="step"), replace(value, key=score)
             continue
         if value.key is not None or not _NAMED_APART.fullmatch(_words(shape, value.at)):
             continue
