@@ -306,9 +306,7 @@ class Mixture:
         self.sources, self.shares, self.seq = sources, shares(weights), sources[0].seq
         self.largest = self.shares.index(max(self.shares))
         sorted_block = np.repeat(np.arange(len(sources)), self.shares)
-        self.block = sorted_block[
-            shuffled(BLOCK, seed, "mixture")
-        ]  # which source each row of a block is from
+        self.block = sorted_block[shuffled(BLOCK, seed, "mixture")]  # the source of each row of a block
 
     def row(self, number: int) -> Ids:
         source = int(self.block[number % BLOCK])

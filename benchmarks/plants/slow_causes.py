@@ -105,47 +105,21 @@ def swap(place: Place, chance: random.Random) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def remote(place: Place, chance: random.Random) -> Iterator[None]:
-    """A file system of another program, whose reads take 40 to 150 ms."""
-    with flag(place.data, ".late", chance.uniform(0.04, 0.15)):
-        yield
-
-
-@contextlib.contextmanager
-def decoding(place: Place, chance: random.Random) -> Iterator[None]:
-    """The only worker decodes a sample in 15 to 40 ms."""
-    with flag(place.data, ".decode", chance.uniform(0.015, 0.04)):
-        yield
-
-
-@contextlib.contextmanager
-def crowd(place: Place, _chance: random.Random) -> Iterator[None]:
-    """Six busy processes of the training's own."""
-    with flag(place.data, ".crowd"):
-        yield
-
-
-@contextlib.contextmanager
-def collections(place: Place, _chance: random.Random) -> Iterator[None]:
-    """A garbage collection in each step."""
-    with flag(place.data, ".collect"):
-        yield
-
-
-@contextlib.contextmanager
-def gpu(place: Place, chance: random.Random) -> Iterator[None]:
-    """A GPU that takes two to six times as long, of which the machine around it says nothing."""
-    with flag(place.data, ".device", chance.uniform(0.05, 0.15)):
-        yield
-
-
-@contextlib.contextmanager
 def network(place: Place, chance: random.Random) -> Iterator[None]:
     """A link of 30 to 60 Mbit/s between two ranks."""
     shape = f"root tbf rate {chance.randrange(30, 60)}mbit burst 32kb limit 1mb"
     run("tc", "qdisc", "add", "dev", place.interface, *shape.split())
     yield
     run("tc", "qdisc", "del", "dev", place.interface, "root")
+
+
+def flagged(ending: str, *range_s: float) -> Change:
+    """What the training does to itself while a file says so: for a time in the range, where it takes one.
+
+    It reads from another program's file system, its only worker decodes, six busy processes run beside it, it
+    collects garbage in each step, or waits for a GPU, of which the machine around it says nothing.
+    """
+    return lambda place, chance: flag(place.data, ending, chance.uniform(*range_s) if range_s else 0.0)
 
 
 CAUSES = {
@@ -155,12 +129,14 @@ CAUSES = {
     "neighbors": Plant(neighbors, ("starved by other programs",)),
     "memory": Plant(memory, ("killed by its limit of memory",), slows=False),
     "swap": Plant(swap, ("swapping",), "swap"),
-    "remote": Plant(remote, ("input: remote file system",), "remote"),
-    "decoding": Plant(decoding, ("input: workers lack CPU",), workers=1, privileged=False),
-    "crowd": Plant(crowd, ("starved by its own processes",), privileged=False),
-    "collections": Plant(collections, ("garbage collection",), "torch", privileged=False),
+    "remote": Plant(flagged(".late", 0.04, 0.15), ("input: remote file system",), "remote"),
+    "decoding": Plant(
+        flagged(".decode", 0.015, 0.04), ("input: workers lack CPU",), workers=1, privileged=False
+    ),
+    "crowd": Plant(flagged(".crowd"), ("starved by its own processes",), privileged=False),
+    "collections": Plant(flagged(".collect"), ("garbage collection",), "torch", privileged=False),
     "network": Plant(network, ("network",), "torch ranks"),
-    "gpu": Plant(gpu, (NO_CAUSE,), "torch ranks"),
+    "gpu": Plant(flagged(".device", 0.05, 0.15), (NO_CAUSE,), "torch ranks"),
 }
 
 
