@@ -127,8 +127,8 @@ def _left_out(aliases: Aliases | None, left: float) -> str:
         )
     return (
         f"{_percent(1 - left)} of the frequencies are left out: the steps ({aliases.rhythm_hz:.2f} Hz) and their "
-        "harmonics would appear there, as they are too fast for these readings, and no other rhythm can be told "
-        "from them. Faster readings leave out less."
+        "harmonics would appear there, as they are too fast for these readings, and no other rhythm can be "
+        "distinguished from them. Faster readings leave out less."
     )
 
 
