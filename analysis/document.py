@@ -51,9 +51,7 @@ class Series:
     style: Style = "line"
     measured: int | None = None  # how many values stand behind it, where that is not the length of `y`
     shown: bool = True  # else a page shows it when asked for, and a picture leaves it out
-    start_ns: int | None = (
-        None  # the moment from which its axis of time counts, where the axis itself says none
-    )
+    start_ns: int | None = None  # where its axis of time begins, if the axis itself has no moment
 
     @property
     def count(self) -> int:

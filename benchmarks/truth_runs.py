@@ -65,9 +65,7 @@ class Case:
     gap: tuple[float, float] | None = None  # in the readings, as shares of the run
     lost: float | None = None  # share of the run after which the last GPU answers nothing
     offset_h: int = 0  # the readings' clock is in another time zone
-    crash: float | None = (
-        None  # share of the steps after which the run ends, and goes on from its last checkpoint
-    )
+    crash: float | None = None  # share of the steps after which it dies, to resume from its last checkpoint
 
     @cached_property
     def spans(self) -> list[tuple[str, float, float, int]]:

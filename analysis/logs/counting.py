@@ -37,9 +37,7 @@ class Counting:
         self._epoch: dict[str, float] = {}  # announced by an earlier line
         self._epochs_are_steps = False
         self._zero_based = False
-        self._first: tuple[float, float] | None = (
-            None  # the first epoch and index within it that were printed
-        )
+        self._first: tuple[float, float] | None = None  # the first printed epoch and index within it
 
     def see(self, cells: Mapping[str, float]) -> None:
         if self._first is None and "epoch" in cells and "index" in cells:

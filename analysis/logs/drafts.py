@@ -43,9 +43,7 @@ class OpenRecord:
     step: float | None
     cells: dict[str, float]
     evals: dict[str, float]
-    redraw: tuple[str, float, float] | None = (
-        None  # the key of the bar and how far it had come; None: not a bar
-    )
+    redraw: tuple[str, float, float] | None = None  # of a bar: its key and how far it had come
     place: PhaseAttempt | None = None  # None until a line makes it a record
     kinds: set[Pattern] = field(default_factory=set)  # of its lines
     end: int = 0  # number of its last line

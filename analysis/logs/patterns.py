@@ -60,9 +60,8 @@ class Field:
     over: int = 1
     nulls: frozenset[bytes] = frozenset()
 
-    def __post_init__(
-        self,
-    ) -> None:  # fields are hashed often; these three tell them apart
+    def __post_init__(self) -> None:
+        # Fields are hashed often; these three tell them apart.
         object.__setattr__(self, "_hash", hash((self.column, self.source, self.unit)))
 
     def __hash__(self) -> int:
@@ -110,9 +109,7 @@ class Pattern:
     looks: re.Pattern[bytes] | None = None
     stage: str | None = None  # the phase that such a line belongs to, begins or names
     whole_epochs: bool = True  # whether an epoch without a fraction may stand for the step
-    first_epoch: int | None = (
-        None  # what epochs are counted from; None: from 0 where a 0 was seen, else from 1
-    )
+    first_epoch: int | None = None  # None: 0 if an epoch 0 was seen, else 1
     is_record: bool = False  # whether each of its lines is a record, whatever it gives
 
 

@@ -43,9 +43,7 @@ class Assembler:
         self._handed_over = False  # whether steps have been handed over
         self._loop = EvaluationLoop()
         self._leads = False  # whether evaluations stand above the records that they belong to
-        self._repeats_after: int | None = (
-            None  # a line that announces that the next one repeats earlier figures
-        )
+        self._repeats_after: int | None = None  # the line which says that the next one repeats figures
 
     @property
     def steps(self) -> Rows:

@@ -102,9 +102,8 @@ class UnreadLosses:
         self._first: dict[bytes, int] = {}  # the line of each name's first figure
         self._looked = 0  # bytes
         self._loses = False  # whether any record gave a loss
-        self._passed = self._records = (
-            0  # records without a loss that print one, of those that were looked at
-        )
+        self._records = 0  # records that were looked at
+        self._passed = 0  # of these, lines that print a loss which was not read
 
     def add(self, region: bytes, number: int) -> None:
         """Looks at lines that no pattern has read; `number` is that of the first."""

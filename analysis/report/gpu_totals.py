@@ -30,9 +30,8 @@ READINGS = ("power_w", "energy_j", "mem_used_mib", "temp_c", "throttle", "util")
 STRETCHES = 4
 LATE_REFRESHES = 2
 """How old a reading of power may be: the mean over one refresh that stands for the next one."""
-MOST_CHUNKS = (
-    6  # of ten minutes, up to which ticks are integrated; of more, the edges of whole seconds do not count
-)
+MOST_CHUNKS = 6
+"""Chunks of ten minutes up to which ticks are integrated; the edges of longer runs do not count."""
 
 
 @dataclass

@@ -25,9 +25,8 @@ FIRST_SEARCH, SEARCH = 256, 64 << 10  # bytes that are searched for a record at 
 FIRST_GUESS = 1 << 14  # records whose lengths are followed before their checksums are looked at
 AFTER_DAMAGE = 64  # and as many after a wrong length
 FORMAT = "tensorboard"
-MOST_KINDS = (
-    8  # layouts of records of one length that are read together; records of others are read one by one
-)
+MOST_KINDS = 8
+"""Layouts of records of one length that are read together; records of other layouts are read one by one."""
 LONGEST_FAST = 512  # bytes of a payload that are compared with others
 
 Whole = npt.NDArray[np.int64]
