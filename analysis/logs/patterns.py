@@ -107,6 +107,7 @@ class Pattern:
     fields: Mapping[str, Field] = field(default_factory=dict)
     pairs: Pairs | None = None
     looks: re.Pattern[bytes] | None = None
+    unless: re.Pattern[bytes] | None = None  # is found in no line of the pattern
     stage: str | None = None  # the phase that such a line belongs to, begins or names
     whole_epochs: bool = True  # whether an epoch without a fraction may stand for the step
     first_epoch: int | None = None  # None: 0 if an epoch 0 was seen, else 1

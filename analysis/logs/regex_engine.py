@@ -121,7 +121,7 @@ def _lines(data: bytes) -> Iterator[bytes]:
 
 def _fit(line: bytes, pattern: Pattern) -> Match | None:
     found = pattern.regex.search(line)
-    if not found:
+    if not found or (pattern.unless and pattern.unless.search(line)):
         return None
     cells = {what: found.span(group) for group, what in pattern.fields.items() if found[group] is not None}
     for group, what in _unsure(pattern):

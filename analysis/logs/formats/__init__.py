@@ -38,7 +38,7 @@ _WHOLE = frozenset(
     "world_size gpus gpus_available gpus_per_node nodes vocab_size depth heads".split()
 )
 _LINE_KEYS = {
-    "name", "role", "line", "needle", "pairs", "must", "need", "looks", "stage", "epochs", "first_epoch", "names",
+    "name", "role", "line", "needle", "pairs", "must", "need", "looks", "unless", "stage", "epochs", "first_epoch", "names",
     "record",
 }  # fmt: skip
 _FORMAT_KEYS = {"title", "grammar", "names", "nulls", "lines", "samples", "last"}
@@ -145,7 +145,7 @@ def _format(table: dict[str, Any], name: str, place: str, *, trusted: bool) -> F
 
 def _compile(pattern: Pattern, place: str) -> None:
     """Raises the error of a regular expression before any log is read with it."""
-    regexes = (pattern.regex, pattern.looks, pattern.pairs and pattern.pairs.regex)
+    regexes = (pattern.regex, pattern.looks, pattern.unless, pattern.pairs and pattern.pairs.regex)
     try:
         for regex in regexes:
             _ = regex and regex.groups
@@ -159,11 +159,13 @@ def _timed(pattern: Pattern, samples: Sequence[Mapping[str, Any]], place: str) -
     name = pattern.name.rpartition(".")[2]
     pairs = pattern.pairs and replace(pattern.pairs, regex=timed(pattern.pairs.regex, name, place))
     looks = pattern.looks and timed(pattern.looks, name, place)
-    limited = replace(pattern, regex=timed(pattern.regex, name, place), looks=looks, pairs=pairs)
+    unless = pattern.unless and timed(pattern.unless, name, place)
+    regex = timed(pattern.regex, name, place)
+    limited = replace(pattern, regex=regex, looks=looks, unless=unless, pairs=pairs)
     lines = [line.encode() for sample in samples for line in str(sample.get("text", "")).splitlines()]
-    for regex in (limited.regex, limited.looks):
-        if regex:
-            try_out(regex, lines)
+    for each in (limited.regex, limited.looks, limited.unless):
+        if each:
+            try_out(each, lines)
     return limited
 
 
@@ -216,6 +218,7 @@ def _pattern(line: Mapping[str, Any], format_name: str, words: Vocabulary, place
             fields=fields,
             pairs=pairs,
             looks=lazy_regex(line["looks"].encode()) if "looks" in line else None,
+            unless=lazy_regex(line["unless"].encode()) if "unless" in line else None,
             stage=line.get("stage"),
             whole_epochs=line.get("epochs", "whole") == "whole",
             first_epoch=line.get("first_epoch"),

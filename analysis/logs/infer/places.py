@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from gputel.analysis.logs.infer.dialects import MEASURE, SETS
 from gputel.analysis.logs.infer.shapes import BAR, LineShape
-from gputel.analysis.logs.infer.slots import Slot, counter, integers, is_samples
+from gputel.analysis.logs.infer.slots import SAMPLES, Slot, counter, integers, is_samples
 from gputel.analysis.logs.names import legal
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -72,14 +72,27 @@ def _in_fractions(cells: list[Named], shape: LineShape) -> list[Named]:
 
 
 def _without_settings(cells: list[Named], shape: LineShape) -> list[Named]:
-    """Takes a number of steps that stays the same, while another one counts, for a setting."""
+    """Takes a number of steps that stays the same, while another one counts, for a setting.
+
+    So is `batch 64` of lines with one epoch each.
+    """
     counts = [cell for cell in cells if cell.column in _STEPS]
+    if len(counts) == 1 and _is_size(counts[0], cells, shape):
+        return [replace(cell, column=None) if cell in counts else cell for cell in cells]
     if len(shape.rows) < 3 or len(counts) < 2:
         return cells
     standing = [cell for cell in counts if len(set(shape.column(cell.at))) == 1]
     if len(standing) == len(counts):
         return cells
     return [replace(cell, column=legal(cell.source)) if cell in standing else cell for cell in cells]
+
+
+def _is_size(cell: Named, cells: Sequence[Named], shape: LineShape) -> bool:
+    """Whether it prints no total and never changes, on lines of which each is of the next epoch."""
+    epochs = next((integers(shape.column(c.at)) for c in cells if c.column == "epoch"), None) or []
+    is_bounded = any(c.at == cell.at + 1 and c.slot.column == "total" for c in cells)
+    rises = len(epochs) > 2 and all(b == a + 1 for a, b in pairwise(epochs))
+    return rises and not is_bounded and len(set(shape.column(cell.at))) == 1
 
 
 def _passes(cells: list[Named], shape: LineShape) -> list[Named]:
@@ -149,7 +162,8 @@ def _pair(
         return None
     if is_nameless and (total.unit or counted):
         return None
-    if not is_nameless and not (cell.column in _STEPS and epoch and _restarts(values, cell, epoch, shape)):
+    within = epoch and (cell.column in _STEPS or _counts_within(cell, shape))
+    if not is_nameless and not (epoch and within and _restarts(values, cell, epoch, shape)):
         return None
     counts_samples = _OF_SAMPLES.match(shape.words[total.at + 1]) is not None
     if is_nameless and epoch and not counts_samples and _runs_on(values, epoch, shape):
@@ -171,6 +185,12 @@ def _counts_unnamed(cell: Named, shape: LineShape) -> bool:
     """Whether the line begins like `Process 100/3161`, and the value counts; `Correct 81/100` does not."""
     unknown = cell.column == legal(cell.source) and not (is_place(cell) or MEASURE.search(cell.source))
     return cell.at == 0 and unknown and len(shape.rows) > 2 and counter(shape, [cell.slot]) is not None
+
+
+def _counts_within(cell: Named, shape: LineShape) -> bool:
+    """Whether a name that no place has, `j=3/30`, is that of a counter; `correct=97/100` counts no batches."""
+    measures = MEASURE.search(cell.source) or SAMPLES.search(cell.source)
+    return _is_unknown(cell) and not measures and counter(shape, [cell.slot]) is not None
 
 
 def _runs_on(values: Sequence[int], epoch: Named, shape: LineShape) -> bool:

@@ -316,8 +316,7 @@ class _SpiedNames:
 @lru_cache(maxsize=1024)
 def _sight(pattern: Pattern) -> Sight:
     regexes = [pattern.regex, re.compile(re.escape(pattern.needle))]
-    if pattern.looks:
-        regexes.append(pattern.looks)
+    regexes += [regex for regex in (pattern.looks, pattern.unless) if regex]
     if pattern.pairs:
         regexes.append(pattern.pairs.regex)
     return sight(*regexes)

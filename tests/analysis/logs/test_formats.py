@@ -177,3 +177,15 @@ def test_group_that_takes_in_more_than_a_number_makes_a_reject(read: Engine) -> 
     reading = read(b"\n".join(lines), (pattern,))
     assert [hit.lines.tolist() for hit in reading.hits] == [[0, 1, 2, 3, 5, 6, 7, 8]]
     assert reading.rejects == [Reject(4, "mine.train", "loss is '1.2.3', expected a number")]
+
+
+@pytest.mark.parametrize("read", [regex_engine.read, numpy_engine.read], ids=["exact", "fast"])
+def test_line_that_holds_what_its_pattern_excludes_is_none_of_it(read: Engine) -> None:
+    """Also where a line differs from those above in digits only."""
+    regex = re.compile(rb"at (?P<step>\d+) loss (?P<loss>[\d.]+)")
+    fields = {"step": Field("step", "step"), "loss": Field("loss", "loss")}
+    pattern = Pattern("mine.train", "train", regex, b"loss", fields, unless=re.compile(rb"gpu 7"))
+    lines = [b"at %d loss %d.5 gpu %d" % (i, i, i) for i in range(1, 10)]
+    reading = read(b"\n".join(lines), (pattern,))
+    assert [hit.lines.tolist() for hit in reading.hits] == [[0, 1, 2, 3, 4, 5, 7, 8]]
+    assert reading.rejects == []

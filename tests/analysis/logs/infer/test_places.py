@@ -46,6 +46,18 @@ def test_number_of_steps_that_stays_the_same_is_a_setting() -> None:
     assert columns(*lines)[:2] == ["step", "warmup_steps"]
 
 
+def test_batch_that_stays_the_same_from_epoch_to_epoch_is_a_size() -> None:
+    lines = [f"epoch={e} batch=64 loss={9 - e}.5" for e in range(5)]
+    assert columns(*lines) == ["epoch", None, "loss"]
+
+
+def test_name_that_no_place_has_is_an_index_if_it_counts_within_epochs() -> None:
+    lines = [f"epoch={e} j={i}/30 loss={9 - e}.{i}" for e in range(3) for i in range(0, 30, 5)]
+    assert columns(*lines) == ["epoch", "index", "length", "loss"]
+    right = [f"epoch={e} right={97 - 13 * e % 40}/100 loss={9 - e}.5" for e in range(6)]
+    assert "index" not in columns(*right)
+
+
 def test_second_bracket_behind_the_epoch_is_the_batch() -> None:
     lines = [f"Epoch: [{e}][{i}] Loss {9 - e}.{i}" for e in range(6) for i in (0, 50)]
     assert columns(*lines) == ["epoch", "batch", "loss"]
