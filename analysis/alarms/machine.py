@@ -1,6 +1,6 @@
 """Rules about the machine, throughput and events.
 
-GPUs: idle, full, throttled, counting errors. Disk and budget. Throughput below the run's own baseline or a floor.
+GPUs: idle, full, throttled, counting errors. Disk and budget. Throughput below a floor.
 Events of the log or the recorder, such as OOM and Xid, become alarms as they are.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from gputel.analysis import columns, text
+from gputel.analysis import text
 from gputel.analysis.alarms.loss import RunningWindow
 from gputel.analysis.alarms.observations import ClockTick, EventSeen, Finding, GpuSecond, Moment, Record
 from gputel.analysis.timed_regex import timed
@@ -143,90 +143,6 @@ class OverBudget:
         within = limit * (1 - BUDGET_MARGIN if self._wrong.get(name) else 1)
         self._wrong[name] = value > within
         return self._wrong[name]
-
-
-class Slower:
-    """The median of the last records is worse than that of the first ones after warm-up, per phase and attempt.
-
-    The alarm ends once the median of the last `recovery` records has regained half of the allowed loss, so a
-    throughput that wavers around the limit raises it once.
-    """
-
-    observes = (Record,)
-
-    def __init__(
-        self, metrics: list[str], warmup: int, baseline: int, records: int, recovery: int, share: float
-    ) -> None:
-        hint = "name rates or times of steps in `metrics`"
-        self._metrics, self._share = metrics, share
-        self._signs = {n: 1 if columns.better_or_refuse(n, hint=hint) == "higher" else -1 for n in metrics}
-        self._sizes = warmup, baseline, records, recovery
-        self._paces: dict[tuple[str, str, int], _Pace] = {}
-        self._wrong: set[str] = set()
-
-    def see(self, moment: Moment) -> Iterator[Finding]:
-        assert isinstance(moment, Record)
-        for name in self._metrics:
-            value = moment.values.get(name)
-            if value is None or not math.isfinite(value):
-                continue
-            pace = self._pace(name, moment)
-            pace.take(value)
-            slow = pace.judge(self._signs[name], self._share)
-            if slow or (slow is False and name in self._wrong):
-                if slow:
-                    self._wrong.add(name)
-                else:
-                    self._wrong.discard(name)
-                yield Finding(name, slow, f"{name} {pace.describe()}", moment.step)
-            return  # MFU follows throughput: one of them is enough
-
-    def _pace(self, name: str, moment: Record) -> _Pace:
-        key = name, moment.phase, moment.attempt
-        pace = self._paces.get(key)
-        if pace is None:
-            pace = self._paces[key] = _Pace(*self._sizes)
-        return pace
-
-
-class _Pace:
-    """Baseline and recent median of one metric, and while it is slow the median of a longer window."""
-
-    def __init__(self, warmup: int, baseline: int, records: int, recovery: int) -> None:
-        self._left = warmup
-        self._first, self._last = RunningWindow(baseline), RunningWindow(records)
-        self._since = RunningWindow(recovery)  # records since it is slow
-        self._usual: float | None = None
-        self._slow = False
-
-    def take(self, value: float) -> None:
-        if self._left:
-            self._left -= 1
-        elif self._usual is None:
-            self._first.add(value)
-            self._usual = self._first.median() if self._first.full else None
-        else:
-            self._last.add(value)
-            self._since.add(value)
-
-    def judge(self, sign: int, share: float) -> bool | None:
-        """Returns whether it is slow now; None while there are too few records. `sign` is 1 if more is better."""
-        if self._usual is None or not self._last.full:
-            return None
-        loss = sign * (1 - self._last.median() / self._usual)
-        if not self._slow and loss > share:
-            self._slow = True
-            self._since.clear()
-        elif self._slow and loss <= share / 2 and self._since.full:
-            self._slow = sign * (1 - self._since.median() / self._usual) > share / 2
-        return self._slow
-
-    def describe(self) -> str:
-        assert self._usual is not None
-        now = self._last.median()
-        change = now / self._usual - 1
-        way = "below" if change < 0 else "above"
-        return f"is {text.count(now)}, {abs(change):.0%} {way} this run's baseline {text.count(self._usual)}"
 
 
 class Below:

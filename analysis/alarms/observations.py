@@ -20,7 +20,7 @@ from gputel.analysis import columns
 
 @dataclass(frozen=True)
 class Record:
-    """One training record and its metrics."""
+    """One training record and its metrics. `printed_s` is the log's own timestamp, in a time zone of its own."""
 
     step: int | None
     values: Mapping[str, float]
@@ -28,6 +28,7 @@ class Record:
     rank: str | None = None
     phase: str = "train"
     attempt: int = 1
+    printed_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,8 @@ def _records(frame: pl.DataFrame, when: When, rank: str | None) -> Iterator[Plac
     for row in frame.iter_rows(named=True):
         values = {name: row[name] for name in metrics if row[name] is not None}
         row_rank = row["rank"] or rank
-        yield row["line"], 0, Record(row["step"], values, when(row), row_rank, row["phase"], row["attempt"])
+        place = row["phase"], row["attempt"]
+        yield row["line"], 0, Record(row["step"], values, when(row), row_rank, *place, timestamp(row))
 
 
 def _evaluations(frame: pl.DataFrame, when: When) -> Iterator[Placed]:

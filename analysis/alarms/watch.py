@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gputel.analysis.alarms import loss, machine, stalls
+from gputel.analysis.alarms import loss, machine, slower, stalls
 from gputel.analysis.alarms.observations import Detector, Finding, Moment
 from gputel.analysis.alarms.rules import Rule
 from gputel.telemetry.errors import GputelError
@@ -19,7 +19,7 @@ DETECTORS: dict[str, Callable[..., Detector]] = {
     "plateau": loss.Plateau,
     "overfitting": loss.Overfitting,
     "stalled": stalls.Stalled,
-    "slower": machine.Slower,
+    "slower": slower.Slower,
     "below": machine.Below,
     "rank_behind": stalls.RankBehind,
     "ranks_missing": stalls.RanksMissing,

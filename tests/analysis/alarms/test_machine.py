@@ -1,4 +1,4 @@
-"""Rules about the machine: pace, GPUs, disk, budget, and events that say themselves what is wrong."""
+"""Rules about the machine: GPUs, disk, budget, and events that say themselves what is wrong."""
 
 from __future__ import annotations
 
@@ -11,21 +11,6 @@ from gputel.analysis.alarms.observations import ClockTick, EventSeen, GpuSecond,
 from gputel.analysis.alarms.watch import RuleEngine
 from gputel.telemetry.errors import GputelError
 from tests.analysis.alarms.scenes import alarms_of, records, seconds
-
-
-def test_slower_of_a_time_is_a_rise() -> None:
-    watch = RuleEngine(rules.load(settings={"slower": {"metrics": ["dt_ms"]}}))
-    times = [100.0] * 200 + [130.0] * 100
-    (alarm,) = (alarm for moment in records(times, "dt_ms") for alarm in watch.see(moment))
-    assert (alarm.rule, alarm.text) == ("slower", "dt_ms is 130, 30% above this run's baseline 100")
-
-
-def test_hovering_at_the_limit_of_slower_is_one_alarm() -> None:
-    paces = [20_000.0] * 10 + [1000.0] * 200 + [840.0, 860.0] * 100 + [1000.0] * 200
-    assert [fired[:2] for fired in alarms_of(records(paces, "tok_per_sec"))] == [
-        ("slower", "on"),
-        ("slower", "off"),
-    ]
 
 
 @pytest.mark.parametrize("kind", ["oom", "nccl", "traceback", "xid", "gpu_lost"])
@@ -110,21 +95,6 @@ def test_budget_of_a_run_without_a_foreseen_end_names_what_was_spent() -> None:
     watch = RuleEngine(rules.load(settings={"budget": {"dollars": 50}}))
     (alarm,) = watch.see(ClockTick(0.0, 0.0, hours=4.25, dollars=85.0))
     assert alarm.text == "cost $85.00, budget $50.00"
-
-
-def test_slower_throughput_is_written_in_full() -> None:
-    moments = records([524_288.0] * 60 + [349_525.0] * 60, "tok_per_sec")
-    (alarm,) = (
-        alarm for watch in [RuleEngine(rules.load())] for moment in moments for alarm in watch.see(moment)
-    )
-    assert alarm.text == "tok_per_sec is 349,525, 33% below this run's baseline 524,288"
-
-
-def test_throughput_that_wavers_is_slower_once() -> None:
-    """A shared machine: a hundred records of 80 %, then sixty of 96 %, again and again."""
-    paces = [1000.0] * 110 + ([800.0] * 100 + [960.0] * 60) * 8 + [1000.0] * 200
-    states = [alarm[:2] for alarm in alarms_of(records(paces, "tok_per_sec"))]
-    assert states == [("slower", "on"), ("slower", "off")]
 
 
 def test_projection_that_wavers_around_its_limit_is_one_alarm() -> None:
