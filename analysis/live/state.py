@@ -27,6 +27,7 @@ from gputel.telemetry.file_names import natural_order
 
 if TYPE_CHECKING:
     from gputel.analysis.live.update import ReadSoFar, Update
+    from gputel.analysis.logs.patterns import Field
 
 MOST_EVENTS = 500
 RATE = "tok_per_sec"
@@ -41,6 +42,7 @@ class _Printed:
     config: dict[str, float | str]
     records: pl.DataFrame
     digits: dict[str, float] = field(default_factory=dict)
+    sources: Mapping[str, Field] = field(default_factory=dict)
 
 
 class RunState:
@@ -220,7 +222,10 @@ class RunState:
         """Tokens of a step by the last values, judged anew whenever twice as many records were read."""
         if log.records >= 2 * self._judged or log.records < self._judged:
             self._judged = max(log.records, 1)
-            figures = batch_figures(_Printed(config, pl.DataFrame([log.last])))
+            sources = {
+                name: what for source in self._sources.values() for name, what in source.sources.items()
+            }
+            figures = batch_figures(_Printed(config, pl.DataFrame([log.last]), sources=sources))
             self._tokens = step_tokens(figures, self._gpu_count(), log.pace.seconds_a_step)
         return self._tokens
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gputel.analysis.live.view import MachineView, StepPartsView
     from gputel.analysis.logs.incremental import Increment
     from gputel.analysis.logs.outcome import LogEvent
+    from gputel.analysis.logs.patterns import Field
     from gputel.telemetry.store.live_seconds import LiveSecond
 
 API = "api"
@@ -33,6 +34,8 @@ class ReadSoFar(Protocol):
 
     @property
     def config(self) -> dict[str, float | str]: ...
+    @property
+    def sources(self) -> Mapping[str, Field]: ...
     @property
     def cause(self) -> LogEvent | None: ...
     @property

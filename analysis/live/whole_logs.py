@@ -12,6 +12,7 @@ from gputel.analysis.logs.incremental import Increment, OpenFrames
 if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
     from gputel.analysis.logs.outcome import LogEvent
+    from gputel.analysis.logs.patterns import Field
 
 SHARE = 20  # of the time, at most one part in so many is spent on making rows
 UNSURE = ("line",)  # what may still change in a row that was handed out
@@ -27,6 +28,10 @@ class WholeLog:
     @property
     def config(self) -> dict[str, float | str]:
         return self.log.config
+
+    @property
+    def sources(self) -> dict[str, Field]:
+        return self.log.sources
 
     @property
     def cause(self) -> LogEvent | None:

@@ -33,7 +33,7 @@ from gputel.analysis.logs.frames import EVALS, PARTIALS, RECORDS, FrameKind, Pla
 from gputel.analysis.logs.log import DEFAULT_PHASE
 from gputel.analysis.logs.outcome import LogEvent
 from gputel.analysis.logs.parser import Parser
-from gputel.analysis.logs.patterns import Reject
+from gputel.analysis.logs.patterns import Field, Reject
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.formats import Format
@@ -153,6 +153,11 @@ class Increments:
     def config(self) -> dict[str, float | str]:
         """The settings that were printed so far."""
         return self.parser.config
+
+    @property
+    def sources(self) -> dict[str, Field]:
+        """The printed name and unit of each column so far."""
+        return self.parser.records.sources
 
     @property
     def began(self) -> int | None:

@@ -67,6 +67,7 @@ _KEPT_IN = {
     "tok_per_sec": ("count", ""),
     "tokens": ("count", ""),
 }
+PER_GPU = "per_gpu"  # the unit of a rate that a format prints for one of the GPUs
 _KEY_UNITS = re.compile(r"^(.*?)[ _]*[(\[]([^()\[\]]+)[)\]]$")
 _KEY_ENDINGS = (
     ("_ms", "ms"),
@@ -141,7 +142,8 @@ class Vocabulary:
         if column == "time":
             return Field("time", source, None, "text", nulls=NULLS)
         column, scale = _scale(column, values.plain(printed), assumed)
-        return Field(column, source, printed or None, "number", *scale, nulls=self._nulls_of(column))
+        shown = printed or (assumed if assumed == PER_GPU else None)
+        return Field(column, source, shown, "number", *scale, nulls=self._nulls_of(column))
 
     def _unit_of(self, name: str, unit: str) -> tuple[str, str]:
         """`elapsed time per iteration (ms)` has its unit in the name; what the format knows as a whole has none."""

@@ -82,7 +82,7 @@ def happened(
     trained = training_time(subject)
     per_step = _tokens_per_step(subject, asked, machine)
     dt_ms = _step_ms(trained, subject.name)
-    rate = _rate(trained.rows, dt_ms, per_step, subject.name)
+    rate = _rate(subject, trained.rows, dt_ms, per_step)
     simulated = subject.recording.simulated if subject.recording else None
     return PastRun(
         run=subject.name,
@@ -226,11 +226,14 @@ def _spread(steps: pl.DataFrame, column: str, run: str) -> Estimate | None:
     return measured(float(mean), run, low=min(low or mean, mean), high=max(high or mean, mean))
 
 
-def _rate(steps: pl.DataFrame, dt_ms: Estimate | None, batch: int | None, run: str) -> Estimate | None:
+def _rate(
+    subject: RunData, steps: pl.DataFrame, dt_ms: Estimate | None, batch: int | None
+) -> Estimate | None:
     """Returns tokens per second of all GPUs, from step times if possible: some print the rate of one GPU."""
     if dt_ms is not None and batch is not None:
         return 1000 * float(batch) / dt_ms
-    return _spread(steps, "tok_per_sec", run)
+    rate = _spread(steps, "tok_per_sec", subject.name)
+    return None if rate is None else rate * subject.step_tokens.rate_scale
 
 
 def _mfu(

@@ -9,16 +9,19 @@ is computed from rounded figures has their error, unless a single round batch li
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gputel.analysis.doubts import Doubt
+from gputel.analysis.logs.names import PER_GPU
 from gputel.analysis.runs.batch_changes import WHOLE, MeanBatch, changing_batch
 from gputel.analysis.runs.record_gaps import DITHERED, half_digit, median_with_error, printed_median
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from gputel.analysis.logs.patterns import Field
 
 AGREE = 0.05  # relative difference between figures that agree: a printed rate may be a running mean
 FAR = 2.0  # factor from which a difference that is no unit is a doubt
@@ -26,6 +29,7 @@ EXACT = 2e-4  # relative error of a product of printed digits
 NEARLY = 2e-3  # relative error up to which the one round batch within it is the batch
 MOST_ODD = 31  # a batch is this, or a smaller odd number, times a power of two
 FEWEST_ROWS = 3
+MANY = 2  # GPUs, from which on a rate may be of one of them
 
 
 class PrintedFigures(Protocol):
@@ -36,6 +40,9 @@ class PrintedFigures(Protocol):
 
     @property
     def digits(self) -> dict[str, float]: ...
+
+    @property
+    def sources(self) -> Mapping[str, Field]: ...
 
     @property
     def records(self) -> pl.DataFrame: ...
@@ -66,6 +73,8 @@ class BatchFigures:
     counted_error: float = 0.0
     rate: float | None = None
     """The median throughput, where no step time is printed."""
+    per_gpu: bool = False
+    """Whether the format of the log says that its throughput is one GPU's."""
     changing: MeanBatch | None = None
     """The mean over all steps, if the batch changes during the run."""
 
@@ -77,7 +86,10 @@ def batch_figures(log: PrintedFigures) -> BatchFigures:
     rounding = _rounding(log) if printed is None and counted is None else 0.0
     changing = changing_batch(log, printed)
     rate = None if "dt_ms" in log.records.columns else printed_median(log.records, "tok_per_sec", above=0.0)
-    return BatchFigures(log.config, printed, counted, _by_rate(log), rounding, counted_error, rate, changing)
+    per_gpu = "tok_per_sec" in log.sources and log.sources["tok_per_sec"].unit == PER_GPU
+    return BatchFigures(
+        log.config, printed, counted, _by_rate(log), rounding, counted_error, rate, per_gpu, changing
+    )
 
 
 def step_tokens(
@@ -96,6 +108,8 @@ def step_tokens(
         )
     batch, origin = (printed, "printed") if printed is not None else (counted, COUNTED)
     error = figures.counted_error if printed is None else 0.0
+    if batch is None and by_rate is None and figures.per_gpu:
+        return StepTokens(None, "", None, *_of_gpus(figures, None, gpus, step_s))
     if batch is None:
         return _from_rate(by_rate, figures.rounding)
     doubts = [*_micro_batches(figures.config, batch, gpus)]
@@ -108,12 +122,23 @@ def step_tokens(
             doubts.append(_unit(batch, by_rate, factor, gpus))
         elif not 1 / FAR < ratio < FAR:
             doubts.append(_other("batch", batch, "tok/s x dt is", by_rate))
-    elif figures.rate is not None and gpus is not None and gpus > 1 and (seconds := step_s()):
-        ratio = batch / (figures.rate * seconds)
-        if _agree(ratio, gpus):
-            scale = float(gpus)
-            doubts.append(_unit(batch, batch / ratio, scale, gpus))
+    elif by_rate is None:
+        scale, more = _of_gpus(figures, batch, gpus, step_s)
+        doubts += more
     return StepTokens(batch, origin, error or None, scale, tuple(doubts))
+
+
+def _of_gpus(
+    figures: BatchFigures, batch: float | None, gpus: int | None, step_s: Callable[[], float | None]
+) -> tuple[float, tuple[Doubt, ...]]:
+    """Returns the factor from the printed throughput to that of all GPUs: by timestamps, else by the format."""
+    if figures.rate is None or gpus is None or gpus < MANY:
+        return 1.0, ()
+    seconds = step_s()
+    if batch is None or not seconds:
+        return (float(gpus), (_of_one_gpu(figures.rate, gpus),)) if figures.per_gpu else (1.0, ())
+    ratio = batch / (figures.rate * seconds)
+    return (float(gpus), (_unit(batch, batch / ratio, gpus, gpus),)) if _agree(ratio, gpus) else (1.0, ())
 
 
 COUNTED = "computed from printed tokens and steps"
@@ -252,6 +277,16 @@ def _unit(batch: float, by_rate: float, factor: float, gpus: int | None) -> Doub
         f"tok/s as printed is {share} of tokens / dt: {by_rate:,.4g} tokens a step, not {batch:,.0f}",
         likely,
         {"tokens_per_step": batch, "tok_per_sec_x_dt": by_rate, "factor": factor},
+    )
+
+
+def _of_one_gpu(rate: float, gpus: int) -> Doubt:
+    return Doubt(
+        "run",
+        "tok-per-sec",
+        f"the log prints {rate:,.4g} tok/s, and the run has {gpus:,} GPUs",
+        f"this format prints it for one GPU, so all have {gpus * rate:,.4g}; nothing else in the log tells it",
+        {"tok_per_sec": rate, "gpus": float(gpus)},
     )
 
 

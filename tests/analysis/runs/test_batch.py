@@ -130,3 +130,16 @@ def test_throughput_per_gpu_without_step_times_is_found_by_timestamps(read: Read
 def test_throughput_of_all_gpus_without_step_times_raises_no_doubt(read: Read) -> None:
     subject = RunData(read(per_gpu(262_144)))
     assert (subject.step_tokens.rate_scale, log_doubts(subject)) == (1, ())
+
+
+@pytest.mark.parametrize("banner", ["global batch size: 524288 tokens\n", ""])
+def test_throughput_that_a_format_prints_per_gpu_is_that_without_a_witness(read: Read, banner: str) -> None:
+    """Nothing but the format tells it where neither timestamps nor step times are printed."""
+    lines = per_gpu(32_768).replace("global batch size: 524288 tokens\n", banner).splitlines(keepends=True)
+    subject = RunData(read("".join(line.partition(".000 ")[2] or line for line in lines)))
+    assert subject.step_tokens.rate_scale == 8
+    (doubt,) = log_doubts(subject)
+    assert doubt.text == (
+        "the log prints 3.277e+04 tok/s, and the run has 8 GPUs: this format prints it for one GPU, "
+        "so all have 2.621e+05; nothing else in the log tells it"
+    )
