@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.recording import Recording
 
-FACTS_VERSION = 7
+FACTS_VERSION = 8
 DERIVED = ("facts.json", ".html", ".png", ".svg", ".pdf", ".lock")
 COMMON_NAMES = frozenset(
     "log logs out output stdout stderr console train training metrics result results progress".split()

@@ -2,7 +2,8 @@
 
 find            which paths are stores
 tensorboard     a folder of event files; event_files reads their bytes, event_record one record
-wandb           a `.wandb` file; wandb_log reads its framing, wandb_stats its GPU readings
+wandb           a `.wandb` file; wandb_log reads its framing, wandb_stats its system metrics
+system_metrics  readings of GPUs that W&B, MLflow and trackio keep
 trainer_state   Hugging Face's trainer_state.json
 tables          CSV of Lightning, Keras, YOLO, Stable-Baselines3 and Ray Tune
 monitor_csv     episodes of one environment, as Stable-Baselines3's Monitor writes them

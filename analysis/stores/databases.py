@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from gputel.analysis.logs.outcome import LogEvent, Status
 from gputel.analysis.stores.points import StoredRun, from_rows, from_series, number, setting, settings, whole
+from gputel.analysis.stores.system_metrics import MLFLOW, TRACKIO, SystemMetrics
 from gputel.telemetry.errors import GputelError
 
 Tool = Literal["mlflow", "trackio"]
@@ -160,6 +161,13 @@ def mlflow_run(
     ended: int | None,
 ) -> StoredRun:
     """Makes a run of MLflow, from its database or its folder."""
+    system, metrics = SystemMetrics(MLFLOW), dict[str, list[tuple[int, int, float]]]()
+    for tag, rows in series.items():
+        if not MLFLOW.gpu.fullmatch(tag):
+            metrics[tag] = rows
+            continue
+        for _, moment, value in rows:
+            system.take(moment, tag, value)
     how = ENDINGS.get(status, "unknown")
     outcome = {"failed": "failed", "interrupted": "interrupted"}.get(how)
     cause = LogEvent("", 0, f"MLflow says {status}", fatal=outcome) if outcome else None  # type: ignore[arg-type]
@@ -168,12 +176,14 @@ def mlflow_run(
         name,
         source,
         "mlflow",
-        from_series(series),
+        from_series(metrics),
         known,
         status=how,
         cause=cause,
         started=started,
         ended=ended,
+        notes=system.notes,
+        telemetry=system.table(None),
     )
 
 
@@ -192,12 +202,30 @@ def _trackio(connection: sqlite3.Connection, key: str, name: str, source: str) -
         for step, stamp, cells in ((whole(step), stamp, _json(text)) for step, stamp, text in rows)
         if step is not None
     )
-    run_column = "run_id" if "run_id" in _columns(connection, "configs") else "run_name"
-    value = key if run_column == column else name
+    run_column, value = _of_run(connection, "configs", key, name)
     row = connection.execute(f"SELECT config FROM configs WHERE {run_column} = ?", (value,)).fetchone()
     config = _document(row[0]) if row else {}
     shown = {name: cell for name, cell in config.items() if not str(name).startswith("_")}
-    return StoredRun(name, source, "trackio", values, settings(shown))
+    system = _system_of_trackio(connection, key, name)
+    notes, table = system.notes, system.table(None)
+    return StoredRun(name, source, "trackio", values, settings(shown), notes=notes, telemetry=table)
+
+
+def _of_run(connection: sqlite3.Connection, table: str, key: str, name: str) -> tuple[str, str]:
+    """The column of a table of trackio that names the run, and what it has there; older ones lack the id."""
+    return ("run_id", key) if "run_id" in _columns(connection, table) else ("run_name", name)
+
+
+def _system_of_trackio(connection: sqlite3.Connection, key: str, name: str) -> SystemMetrics:
+    """Reads the table of system metrics, which older databases lack."""
+    system = SystemMetrics(TRACKIO)
+    if _columns(connection, "system_metrics") >= {"timestamp", "run_name", "metrics"}:
+        column, value = _of_run(connection, "system_metrics", key, name)
+        query = f"SELECT timestamp, metrics FROM system_metrics WHERE {column} = ? ORDER BY rowid"
+        for stamp, text in connection.execute(query, (value,)):
+            for tag, cell in _json(text).items():
+                system.take(_moment(stamp), tag, cell)
+    return system
 
 
 def _document(text: Any) -> dict[str, Any]:

@@ -19,11 +19,11 @@ from typing import Any
 from gputel.analysis.logs.log import Provenance
 from gputel.analysis.logs.outcome import LogEvent, Status
 from gputel.analysis.logs.patterns import Reject
-from gputel.analysis.stores import wandb_machine
+from gputel.analysis.stores import wandb_machine, wandb_stats
 from gputel.analysis.stores.points import StoredRun, TagValues, from_rows, number, settings
 from gputel.analysis.stores.protobuf import BYTES, DOUBLE, VARINT, WireError, fields, signed, text, varint
+from gputel.analysis.stores.system_metrics import WANDB, SystemMetrics
 from gputel.analysis.stores.wandb_log import FORMAT, RecordReader
-from gputel.analysis.stores.wandb_stats import SystemStats, nanoseconds
 from gputel.telemetry.own_files import is_foreign
 
 PIECE = 8 << 20
@@ -63,7 +63,7 @@ class _Read:
     printed: bytearray = field(default_factory=bytearray)
     summary: dict[str, Any] = field(default_factory=dict)
     last_summary: bytes = b""
-    stats: SystemStats = field(default_factory=SystemStats)
+    stats: SystemMetrics = field(default_factory=lambda: SystemMetrics(WANDB))
     provenance: Provenance = field(default_factory=Provenance)
 
 
@@ -126,7 +126,7 @@ class FileReader:
             status=status,
             cause=cause,
             started=read.started,
-            notes=notes,
+            notes=(*notes, *read.stats.notes),
             printed=printed,
             summary=_summary(read),
             telemetry=read.stats.table(provenance.gpu),
@@ -301,7 +301,7 @@ def _take_run(data: bytes, at: int, end: int, read: _Read) -> None:
         elif part.number == 8 and part.kind == BYTES:
             read.name = text(data, part)
         elif part.number == 17 and part.kind == BYTES:
-            read.started = nanoseconds(data, part.start, part.end) or None
+            read.started = wandb_stats.nanoseconds(data, part.start, part.end) or None
 
 
 def _take_exit(data: bytes, at: int, end: int, read: _Read) -> None:
@@ -318,7 +318,7 @@ def _take_output(data: bytes, at: int, end: int, read: _Read) -> None:
 
 
 def _take_stats(data: bytes, at: int, end: int, read: _Read) -> None:
-    read.stats.take(data, at, end)
+    wandb_stats.take(data, at, end, read.stats)
 
 
 def _take_machine(data: bytes, at: int, end: int, read: _Read) -> None:

@@ -3,6 +3,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from gputel.analysis import stores
@@ -47,6 +48,27 @@ def mlflow(path: Path, names: tuple[str, ...] = ("first", "second")) -> Path:
     return path
 
 
+def with_system_metrics(path: Path) -> Path:
+    """Adds what MLflow samples of the machine every second, by a count of its own."""
+    base = sqlite3.connect(path)
+    for at in range(3):
+        readings = {
+            "gpu_0_power_usage_watts": 300.0 + at,
+            "gpu_1_utilization_percentage": 90.0,
+            "gpu_1_memory_usage_megabytes": 2**20 / 1e3,
+            "gpu_1_power_usage_percentage": 43.0,
+            "cpu_utilization_percentage": 12.5,
+            "system_memory_usage_megabytes": 5.0,
+        }
+        for name, value in readings.items():
+            cells = (f"system/{name}", value, 1_700_000_000_000 + 1000 * at, "id0", at, 0)
+            base.execute("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?)", cells)
+    base.execute("INSERT INTO metrics VALUES ('system/temperature', 0.7, 0, 'id0', 2, 0)")
+    base.commit()
+    base.close()
+    return path
+
+
 def trackio(path: Path, *, with_ids: bool) -> Path:
     base = sqlite3.connect(path)
     key = "run_id TEXT," if with_ids else ""
@@ -85,6 +107,44 @@ def test_nan_of_mlflow_is_kept_as_zero_with_a_mark(tmp_path: Path) -> None:
     log = stores.read(Path(f"{mlflow(tmp_path / 'mlflow.db')}#first"))
     assert [str(value) for value in log.records["loss"]] == ["5.0", "4.0", "nan", "2.0", "1.0"]
     assert (log.status, log.cause and log.cause.text) == ("failed", "MLflow says FAILED")
+
+
+def test_system_metrics_of_mlflow_are_readings_at_their_times_and_not_values_of_steps(tmp_path: Path) -> None:
+    """What a program itself logs below system/ stays a metric."""
+    log = stores.read(with_system_metrics(mlflow(tmp_path / "mlflow.db", ("only",))))
+    assert log.metrics() == ["loss", "system_temperature"]
+    assert log.notes == ("9 values of other system metrics (processor, memory, disks, networks) skipped",)
+    assert log.telemetry
+    rows = log.telemetry.rows.with_columns(pl.col("time").dt.epoch("s") - 1_700_000_000)
+    assert rows.columns == ["time", "gpu", "power_w", "util", "mem_used_mib"]
+    assert rows.rows() == [
+        row for at in range(3) for row in ((at, "0", 300.0 + at, None, None), (at, "1", None, 90.0, 1000.0))
+    ]
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_system_metrics_of_trackio_are_readings_of_its_run(tmp_path: Path, with_ids: bool) -> None:
+    path = trackio(tmp_path / "project.db", with_ids=with_ids)
+    base = sqlite3.connect(path)
+    key = "run_id TEXT," if with_ids else ""
+    base.execute(f"CREATE TABLE system_metrics ({key} timestamp TEXT, run_name TEXT, metrics TEXT)")
+    for run, power in (("run-a", 300.0), ("run-b", 1.0)):
+        cells = {
+            "gpu/0/power": power,
+            "gpu/0/energy_consumed": 7.0,
+            "gpu/0/pstate": 2,
+            "gpu/total_power": power,
+        }
+        row = [*([run[-1]] if with_ids else []), "2026-01-01T00:00:10+00:00", run, json.dumps(cells)]
+        base.execute(f"INSERT INTO system_metrics VALUES ({','.join('?' * len(row))})", row)
+    base.execute("UPDATE system_metrics SET run_id = 'x' WHERE run_id = 'a'") if with_ids else None
+    base.commit()
+    base.close()
+    log = stores.read(path)
+    assert log.telemetry
+    assert log.telemetry.rows.select("gpu", "power_w", "energy_j").rows() == [("0", 300.0, 7.0)]
+    assert log.telemetry.rows["time"].dt.epoch("s").to_list() == [1_767_225_610]
+    assert log.notes == ("2 values of other system metrics (processor, memory, disks, networks) skipped",)
 
 
 def test_database_of_several_runs_asks_for_one(tmp_path: Path) -> None:

@@ -207,8 +207,10 @@ def system(seconds: float, **cells: object) -> bytes:
 
 def test_system_metrics_are_readings_of_the_gpus(tmp_path: Path) -> None:
     records = [machine("NVIDIA H100 80GB HBM3"), *rows(3), system(15), system(0, **{"gpu.1.temp": "NaN"})]
-    table = read(tmp_path, framed(records)).telemetry
+    log = read(tmp_path, framed(records))
+    table = log.telemetry
     assert table
+    assert log.notes == ("2 values of other system metrics (processor, memory, disks, networks) skipped",)
     assert table.names == ("NVIDIA H100 80GB HBM3",)
     assert table.rows["time"].dt.epoch("s").to_list() == [1_700_000_000] * 2 + [1_700_000_015] * 2
     assert (
