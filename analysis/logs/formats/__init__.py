@@ -38,8 +38,8 @@ _WHOLE = frozenset(
     "world_size gpus gpus_available gpus_per_node nodes vocab_size depth heads".split()
 )
 _LINE_KEYS = {
-    "name", "role", "line", "needle", "pairs", "must", "need", "looks", "unless", "stage", "epochs", "first_epoch", "names",
-    "record",
+    "name", "role", "line", "needle", "pairs", "must", "need", "looks", "unless", "stage", "epochs", "first_epoch",
+    "names", "record",
 }  # fmt: skip
 _FORMAT_KEYS = {"title", "grammar", "names", "nulls", "lines", "samples", "last"}
 _TABLES, _LISTS, _NUMBERS = {"names", "nulls"}, {"lines", "samples", "must", "need"}, {"last", "first_epoch"}

@@ -234,9 +234,12 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
     return sorted(chosen, key=_specific)
 
 
-def _specific(line: Candidate) -> tuple[int, int, int]:
-    """Sorts the pattern of `Evaluation Epoch 3 - Loss` before that of `Epoch 3 - Loss`, which it contains."""
-    return -len(line.columns), -len(line.shape.words[0].strip()), -line.shape.count
+def _specific(line: Candidate) -> tuple[bool, int, int, int]:
+    """Sorts the pattern of `Evaluation Epoch 3 - Loss` before that of `Epoch 3 - Loss`, which it contains.
+
+    Lines without figures come last: the last line of an evaluation's loop has a pattern of its own.
+    """
+    return not line.metrics, -len(line.columns), -len(line.shape.words[0].strip()), -line.shape.count
 
 
 def _placed(line: Candidate, main: Candidate) -> Candidate:

@@ -49,7 +49,7 @@ def compile_line(
     name: str, role: str, shape: LineShape, named: list[Named], *, looks: bool, unlike: Sequence[bytes] = ()
 ) -> LineTable:
     """Compiles a shape; `unlike` are lines of other kinds, which `looks` must not match."""
-    used = [cell.at for cell in named if cell.column]
+    used = [cell.at for cell in named if cell.column or cell.only]
     named_before = (
         cell.at
         for cell in named[: used[0]]
@@ -92,6 +92,8 @@ def _key_text(shape: LineShape, at: int) -> str:
 
 
 def _value(shape: LineShape, cell: Named) -> str:
+    if cell.only:
+        return re.escape(cell.only)
     if cell.column is None:
         return _IGNORED.get(cell.slot.kind, _ANY)
     unit = "clock" if cell.slot.kind == "clock" else values.plain(cell.unit or "")

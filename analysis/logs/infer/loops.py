@@ -2,24 +2,31 @@
 
 `12/46` beside records of `12/180` is a loop of its own. Where its lines have a shape of their own, they are left
 out; where they look like the records, the line that announces them becomes a pattern, so that they are told apart
-by their total while the log is read.
+by their total while the log is read. `eval 12/46 loss 1.2` announces itself: its last line is the result, where no
+other line gives one.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from gputel.analysis.logs.drafts import TOTALS
 from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
 from gputel.analysis.logs.infer.languages import english
 from gputel.analysis.logs.infer.line_tables import LineTable
-from gputel.analysis.logs.infer.places import Named
+from gputel.analysis.logs.infer.places import Named, is_place
+from gputel.analysis.logs.infer.shapes import KEPT_ROWS
 from gputel.analysis.logs.infer.slots import integers
+from gputel.analysis.logs.line_kinds import STEPS
 from gputel.analysis.logs.patterns import lazy_regex
 
+_MOST_SETS = 5  # of data that one evaluation may go through, with a line for each
+_PASSES = 2  # of a loop, from which on it is known as one
 _ABOVE = 4  # lines between the announcement and the first line of the loop
 _ANNOUNCES = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
 _FIGURE = lazy_regex(rb"[=:] *\d|\d\.\d")  # an evaluation that gives one is over
@@ -56,6 +63,7 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
     announced = [c for c in counting if "epoch" not in c.columns and _is_announced(c, lines)]
     totals = {total(c) for c in counting if c not in announced}
     loops = [c for c in announced if totals - {total(c)} or (totals and total(c) is None)]
+    candidates = [part for c in candidates for part in _last_and_others(c, candidates)]
     evals = [c for c in candidates if c.role == "eval"]
     loops += [c for c in evals if _is_running(c, candidates, lines) or any(_is_mean(e, c) for e in evals)]
     return [c for c in candidates if c not in loops]
@@ -112,6 +120,54 @@ def _is_running(candidate: Candidate, candidates: Sequence[Candidate], lines: Se
     if not ends or not begins or not all(rises) or len(rises) + len(begins) != len(counts):
         return False
     return all(_announcement(lines, candidate.shape.lines[row]) is not None for row in begins)
+
+
+def _last_and_others(candidate: Candidate, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The lines of a loop that say themselves that they evaluate: the last one of each pass, and the others.
+
+    The others give no figure; nor does the last where another line gives the result. A loop that is not seen to
+    come to its end, or that may count a few sets of data, is left as it is.
+    """
+    records = [c for c in candidates if c.role in ("train", "mixed") and c.loses]
+    size, index = total(candidate), next((c for c in candidate.named if c.column in STEPS), None)
+    if candidate.role != "eval" or index is None or size in {None, *map(total, records)}:
+        return [candidate]
+    ends = _ends(candidate, index, sorted(number for c in records for number in c.shape.lines))
+    if len(ends) < _PASSES or (size or 0) <= _MOST_SETS:
+        return [candidate]
+    named = [replace(cell, column=cell.column if is_place(cell) else None) for cell in candidate.named]
+    others = replace(candidate, role="running", named=tuple(named))
+    if any(_gives_result(other, candidate, len(ends)) for other in candidates):
+        return [others]
+    if len({*ends}) > 1 or ends[0] < (size or 0) - 1:
+        return [candidate]
+    named = [
+        replace(cell, column=None, only=str(ends[0]) if cell is index else "")
+        if is_place(cell) and cell.column != "epoch"
+        else cell
+        for cell in candidate.named
+    ]
+    return [replace(candidate, named=tuple(named)), others]
+
+
+def _ends(candidate: Candidate, index: Named, records: Sequence[int]) -> list[int]:
+    """The last count of each pass; none where one has a single line, or records between its lines."""
+    shape = candidate.shape
+    counts = (integers(shape.column(index.at)) or [])[:KEPT_ROWS]
+    turns = [row for row, (before, count) in enumerate(pairwise(counts), start=1) if count <= before]
+    passes = [*pairwise([0, *turns, len(counts)])] if counts else []
+    for first, end in passes:
+        begin, last = shape.lines[first], shape.lines[end - 1]
+        if end - first < 2 or bisect(records, last) > bisect(records, begin):
+            return []
+    return [counts[end - 1] for _, end in passes]
+
+
+def _gives_result(line: Candidate, running: Candidate, passes: int) -> bool:
+    """Whether it gives, about once for each pass, one of the same measures without a count."""
+    if line.role != "eval" or line.is_fine or not 0.5 * passes <= line.shape.count <= 1.5 * passes:
+        return False
+    return not {*line.columns}.isdisjoint(cell.column for cell in running.metrics)
 
 
 def _is_mean(line: Candidate, running: Candidate) -> bool:

@@ -31,6 +31,7 @@ class Named:
     unit: str | None = None
     source: str = ""
     guessed: bool = False  # its values say that it is a place, and not its name
+    only: str = ""  # lines with this text in its place alone are meant
 
     @property
     def at(self) -> int:
@@ -88,11 +89,13 @@ def _without_settings(cells: list[Named], shape: LineShape) -> list[Named]:
 
 
 def _is_size(cell: Named, cells: Sequence[Named], shape: LineShape) -> bool:
-    """Whether it prints no total and never changes, on lines of which each is of the next epoch."""
+    """Whether a batch prints no total and never changes, on lines of which each is of the next epoch."""
+    if cell.column != "batch" or len(set(sizes := shape.column(cell.at))) > 1 or sizes[0] in (b"0", b"1"):
+        return False
     epochs = next((integers(shape.column(c.at)) for c in cells if c.column == "epoch"), None) or []
     is_bounded = any(c.at == cell.at + 1 and c.slot.column == "total" for c in cells)
     rises = len(epochs) > 2 and all(b == a + 1 for a, b in pairwise(epochs))
-    return rises and not is_bounded and len(set(shape.column(cell.at))) == 1
+    return rises and not is_bounded
 
 
 def _passes(cells: list[Named], shape: LineShape) -> list[Named]:

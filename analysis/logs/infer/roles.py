@@ -133,6 +133,7 @@ def _is_of_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
 
 # The first rule that applies gives the role; None: the line says nothing of the training.
 _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], str | None], ...] = (
+    (lambda line, *_: line.role == "running", "eval"),
     (_is_copy, None),
     (lambda line, *_: line.is_settings, None),
     (_is_known_epoch, None),

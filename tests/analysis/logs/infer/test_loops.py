@@ -171,3 +171,41 @@ def test_loss_without_a_place_below_a_test_is_its_result(heading: str, role: str
     once = [f"# TASK {{e}} {heading}", "Average Loss: 3.8{e}, Average Accuracy: 0.3{e}"]
     made, rows = found(*(line.format(e=e) for e in range(5) for line in once))
     assert role in [line.role for line in loops.without_evaluations(made, rows)]
+
+
+def evaluated(count: int, result: str = "", *, of: int = 46, every: int = 5) -> str:
+    """Passes of a loop of evaluation that says itself what it is, below records of another."""
+    lines = []
+    for number in range(1, count + 1):
+        lines += [f"train {i}/180 loss {9 / (number * 180 + i):.4f}\n" for i in range(0, 180, 10)]
+        lines += [f"eval {i}/{of} loss {number}.{i:02}\n" for i in range(0, of, every)]
+        lines += [result.format(number)] if result else []
+    return "".join(lines)
+
+
+def test_loop_that_says_that_it_evaluates_gives_its_last_figure(read: Callable[[str], Log]) -> None:
+    log = read(evaluated(3))
+    assert log.records.height == 54
+    assert log.evals.select("attempt", "step", "value").rows() == [
+        (1, 170, 1.45),
+        (2, 170, 2.45),
+        (3, 170, 3.45),
+    ]
+
+
+def test_loop_gives_no_figure_beside_the_line_of_its_result(read: Callable[[str], Log]) -> None:
+    assert read(evaluated(3, "eval done: loss {0}.9\n")).evals["value"].to_list() == [1.9, 2.9, 3.9]
+
+
+def test_lines_of_a_few_sets_are_all_evaluations(read: Callable[[str], Log]) -> None:
+    assert read(evaluated(3, of=4, every=1)).evals.height == 12
+
+
+def test_evaluations_that_count_as_training_does_are_no_loop(read: Callable[[str], Log]) -> None:
+    steps = [f"train {i}/180 loss {9 / i:.4f}\neval {i}/180 loss {1 / i:.4f}\n" for i in range(10, 190, 10)]
+    assert read("".join(steps)).evals["step"].to_list() == [*range(10, 190, 10)]
+
+
+def test_loop_that_is_not_seen_to_end_keeps_its_figures(read: Callable[[str], Log]) -> None:
+    """Its last printed figure may be of any batch."""
+    assert read(evaluated(3, every=20, of=50)).evals.height == 9
