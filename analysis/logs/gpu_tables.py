@@ -142,10 +142,12 @@ def _column_header(line: str, after: str) -> Header | None:
 
 
 def _is_telemetry(cells: list[Cell]) -> bool:
-    roles = {cell.role for cell in cells}
-    return "reading" in roles and (
-        bool(roles & {"time", "gpu", "elapsed"}) or any(cell.gpu for cell in cells)
-    )
+    """Whether a reading has a time or a GPU; a temperature alone has a GPU, or it is that of anything."""
+    roles, readings = {cell.role for cell in cells}, [cell for cell in cells if cell.role == "reading"]
+    if {cell.column for cell in readings} == {"temp_c"} and "gpu" not in roles:
+        readings = [cell for cell in readings if cell.gpu or "gpu" in cell.printed.lower()]
+    placed = bool(roles & {"time", "gpu", "elapsed"}) or any(cell.gpu for cell in cells)
+    return bool(readings) and placed
 
 
 def _sections(data: bytes) -> Iterator[tuple[Header, list[int], list[str]]]:

@@ -139,6 +139,7 @@ class Candidate:
         ]
         parts = [] if self.columns == ["grad_norm"] else parts
         named = self.place is not None and not self.place.guessed
+        named = named and (self.shape.count < OFTEN or len({*self.shape.column(self.place.at)}) > 1)
         recurs = self.shape.count >= _RECURS and len(parts) > 1
         learns = any(n.column == "lr" and _LEARNS.search(n.source) for n in self.metrics)
         several = sum(PARTS.search(n.column or "") is not None for n in self.metrics) > 1

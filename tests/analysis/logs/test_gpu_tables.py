@@ -165,6 +165,7 @@ def test_row_that_cannot_be_read_is_a_reject_with_its_line_and_reason(row: bytes
     [
         b"timestamp,step,loss,gpu_util\n2025-01-01 00:00:00,1,2.0,99\n",
         b"epoch,power\n1,2\n",
+        b"timestamp,temperature,humidity\n2025-01-01 00:00:00,21.5,40\n",
         b"Training on 8 GPUs, power limit 700 W\n",
         b"step 1 | loss: 2.0\n",
         b"# gpu power for step loss\n",
