@@ -351,7 +351,7 @@ def _planted(number: int, options: dict[str, Any]) -> dict[str, Any]:
         case 2:  # a save that is announced before the line of the step that precedes it
             return {**plain, **saved, "style": "keyed", "queued": True}
         case 5:  # a log without stamps that prints as often as it evaluates, within the printed time
-            pauses = {"every": 10, "eval_every": 10, "inside": True, "save_every": 10_000}
+            pauses = {"every": 10, "eval_every": 10, "inside": True, "save_every": 10_000, "first": 0}
             return {**plain, **pauses, "style": "nanogpt", "stamps": None}
         case 8:  # a GPU is lost early in the training
             first = options["start_s"] / (options["start_s"] + steps * options["step_s"])

@@ -213,12 +213,20 @@ def _resumed_at(records: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
 def _steps_of_first(usual: pl.Expr, resumed_at: pl.Series) -> pl.Expr:
     """Returns how many steps an attempt's first record covers: step 0 one, step 10 of every tenth ten.
 
-    The first one after a resume is one step, if it is that at which the run goes on.
+    The first one after a resume covers the steps since that at which the run goes on, if they are no more.
     """
     step = pl.col("step")
     regular = (step % usual == 0) | ((step + 1) % usual == 0)
-    alone = (step <= 1) | (step == pl.lit(resumed_at)).fill_null(value=False)
-    return pl.when(alone).then(1).when(regular).then(usual).otherwise(pl.min_horizontal(step, usual))
+    since = step - pl.lit(resumed_at) + 1
+    return (
+        pl.when(step <= 1)
+        .then(1)
+        .when(since.is_between(1, pl.max_horizontal(usual, 1)))
+        .then(since)
+        .when(regular)
+        .then(usual)
+        .otherwise(pl.min_horizontal(step, usual))
+    )
 
 
 def _evals(evals: pl.DataFrame) -> pl.DataFrame:

@@ -98,11 +98,19 @@ def test_evaluation_with_a_save_behind_each_names_both(tmp_path: Path) -> None:
     assert rows.rows() == [("eval", "checkpoint", pytest.approx(140))]
 
 
-@pytest.mark.parametrize(("says", "first"), [("Resuming from checkpoint out/step_000030.pt", 1), ("", 10)])
-def test_first_record_of_a_run_that_goes_on_at_its_step_is_one_step(
+@pytest.mark.parametrize(
+    ("says", "first"),
+    [
+        ("Resuming from checkpoint out/step_000030.pt", 1),
+        ("Resuming from checkpoint out/step_000027.pt", 4),
+        ("Resuming from checkpoint out/step_000003.pt", 10),
+        ("", 10),
+    ],
+)
+def test_first_record_of_a_run_that_goes_on_covers_the_steps_since_then(
     recorded: Recorded, says: str, first: int
 ) -> None:
-    """Step 30 of every tenth is ten steps, but for a run that begins there."""
+    """Step 30 of every tenth is ten steps, but for a run that begins there or a few steps before."""
     lines = [(10.0 + n, step(n)) for n in range(30, 70, 10)]
     steps = cut_spans(recorded([(0, 90, [(5.0, says), *lines])])).filter(kind="train")["steps"]
     assert steps.filter(steps > 0).to_list() == [first, 10, 10, 10]
