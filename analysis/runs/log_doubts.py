@@ -33,6 +33,7 @@ def log_doubts(subject: RunData, mfu: MfuFigures | None = None) -> tuple[Doubt, 
     return (
         *subject.log.doubts,
         *_clock_jump(subject),
+        *_fallen_tokens(subject.log.records),
         *subject.step_tokens.doubts,
         *cross_checks(log_figures(subject)),
         *([impossible] if impossible else []),
@@ -55,6 +56,25 @@ def _clock_jump(subject: RunData) -> Iterator[Doubt]:
         + ("" if fell else ", so time in which the run stood still is missing"),
         {"seconds": jump.seconds, "usual_s": jump.usual_s, "jumps": jump.jumps},
         jump.line,
+    )
+
+
+def _fallen_tokens(records: pl.DataFrame) -> Iterator[Doubt]:
+    """Yields a doubt about a token count that falls in records without a step, which tell no attempts apart."""
+    if "tokens" not in records.columns or records["step"].null_count() < records.height:
+        return
+    fell = records.with_columns(before=pl.col("tokens").shift().over("phase", "attempt", "rank"))
+    fell = fell.filter(pl.col("tokens") < pl.col("before"))
+    if fell.is_empty():
+        return
+    before, after, line = fell.select("before", "tokens", "line").row(0)
+    yield Doubt(
+        "run",
+        "tokens",
+        f"tokens fall from {before:,.0f} to {after:,.0f} at line {line:,}, and no step is printed",
+        "the run began again there, and its attempts are not told apart",
+        {"before": before, "after": after},
+        line,
     )
 
 

@@ -80,3 +80,15 @@ def test_step_time_of_the_first_record_alone_is_not_that_of_all_steps(tmp_path: 
     path = tmp_path / "run.log"
     path.write_text("\n".join(lines) + "\n")
     assert log_doubts(read_run(path)) == ()
+
+
+def test_token_count_that_falls_without_steps_is_a_doubt(tmp_path: Path) -> None:
+    """Steps by tokens would need to know which records were done once more."""
+    counts = [*range(1, 9), *range(5, 12)]
+    lines = [f"tokens: {65_536 * n:,} | loss: {3 - n / 20:.4f} | tok/s: 50,412\n" for n in counts]
+    (tmp_path / "run.log").write_text("batch size in tokens: 65,536\n" + "".join(lines))
+    (doubt,) = log_doubts(read_run(tmp_path / "run.log"))
+    assert doubt.text == (
+        "tokens fall from 524,288 to 327,680 at line 10, and no step is printed: "
+        "the run began again there, and its attempts are not told apart"
+    )
