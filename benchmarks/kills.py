@@ -1,13 +1,14 @@
-"""200 recordings, each with one process killed at a random moment: what was lost?
+"""Recordings, each with one process killed at a random moment: what was lost?
 
 Viewer, keeper and sampler in turn, at a moment between the command's first line and its end 2.5 s later, three
 recordings at a time. Counts rounds in which output, exit code or telemetry came short of what the tests ask for,
 and lists them. A gap has two parts: what the killed sampler had not yet written, up to a second, and the time until
-its successor takes its first sample.
+its successor takes its first sample. `python benchmarks/kills.py --help`
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +30,13 @@ sys.path.insert(0, str(ROOT))
 from tests.recordings import Recorder  # noqa: E402
 from tests.recordings.kills import LAST_SAMPLE_S, LONGEST_GAP_S, Round, kill_round  # noqa: E402
 
-ROUNDS, AT_A_TIME = 200, 3
+AT_A_TIME = 3
+RESULT = ROOT / "benchmarks" / "results" / "kills.json"
 VICTIMS = ("viewer", "keeper", "sampler")
 
 
-def one(number: int) -> Round:
-    chance = random.Random(number)
+def one(number: int, seed: int) -> Round:
+    chance = random.Random(seed + number)
     with tempfile.TemporaryDirectory() as place:
         started: list[Recorder] = []
 
@@ -55,8 +58,8 @@ def summary(rounds: list[Round]) -> dict[str, object]:
         "rounds": len(rounds),
         "output_kept": sum(r.output_as_printed for r in rounds),
         "exit_code_kept": sum(r.exit_code == 7 for r in rounds),
-        "longest_gap_s": round(max(gaps), 3),
-        "last_sample_before_end_s": round(max(before), 3),
+        "longest_gap_s": round(max(gaps), 3) if gaps else None,
+        "last_sample_before_end_s": round(max(before), 3) if before else None,
         "without_a_sample": sum(r.before_end_s is None for r in rounds),
         "not_written_s": spread([r.lost_s for r in rounds]),
         "back_after_s": spread([r.back_s for r in rounds]),
@@ -76,13 +79,21 @@ def spread(values: Sequence[float | None]) -> dict[str, float]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200, help="Recordings, each with one kill.")
+    parser.add_argument("--seed", type=int, default=0, help="Of the moments of the kills.")
+    parser.add_argument("--out", type=Path, default=RESULT, help="The file of the result.")
+    options = parser.parse_args()
     load = round(os.getloadavg()[0], 1)
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        rounds = list(pool.map(one, range(ROUNDS)))
-    rows = {victim: summary([r for r in rounds if r.victim == victim]) for victim in VICTIMS}
+        rounds = list(pool.map(partial(one, seed=options.seed), range(options.rounds)))
+    rows = {
+        victim: summary(some) for victim in VICTIMS if (some := [r for r in rounds if r.victim == victim])
+    }
     print(json.dumps(rows, indent=2))
     result = {
         "date": date.today().isoformat(),
+        "seed": options.seed,
         "machine": {
             "cpus": os.cpu_count(),
             "kernel": platform.release(),
@@ -93,7 +104,7 @@ def main() -> None:
         "asked": {"longest_gap_s": LONGEST_GAP_S, "last_sample_before_end_s": LAST_SAMPLE_S},
         "rows": rows,
     }
-    (ROOT / "benchmarks" / "results" / "kills.json").write_text(json.dumps(result, indent=2) + "\n")
+    options.out.write_text(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":
