@@ -1,9 +1,10 @@
 """The guard: a process beside a recording that judges the run and stops the command when its instructions say so.
 
 It reads the run folder from outside, once a second and at the lowest priority, so that a failure here harms
-neither recorder nor command. The time limit alone does not wait for its turn on busy cores. The guard lives until
-both have ended, and then runs the `--then` command. To stop a command it sends TERM once, through the recorder if
-that still runs, and KILL to the command and all its descendants after a grace period.
+neither recorder nor command. The time limit alone does not wait for its turn on busy cores, nor for polars, whose
+import takes seconds there. The guard lives until both have ended, and then runs the `--then` command. To stop a
+command it sends TERM once, through the recorder if that still runs, and KILL to the command and all its descendants
+after a grace period.
 """
 
 from __future__ import annotations
@@ -18,13 +19,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gputel.analysis import text
 from gputel.analysis.alarms import rules
-from gputel.analysis.live.alarms import AlarmLog, RunAlarms
-from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.instructions import Instructions
 from gputel.analysis.live.view import Terms
 from gputel.telemetry import clock, events, run_folder, training_state
@@ -35,6 +35,8 @@ from gputel.telemetry.training_state import TrainingState
 
 if TYPE_CHECKING:
     from gputel.analysis.alarms.watch import Alarm
+    from gputel.analysis.live.alarms import AlarmLog, RunAlarms
+    from gputel.analysis.live.follower import Follower
     from gputel.analysis.live.prometheus import Exporter
     from gputel.analysis.live.update import Update
     from gputel.analysis.live.view import View
@@ -54,7 +56,6 @@ class Guard:
         self._command, self._recorder = open_process(command), open_process(recorder)
         self._stopper = Stopper(command, recorder, instructions.grace_s) if command else None
         self._exporter: Exporter | None = None
-        self._alarm_log = AlarmLog(Path(instructions.segment))
         self._run_alarms: RunAlarms | None = None
 
     def stop_at_limit(self) -> None:
@@ -70,6 +71,10 @@ class Guard:
     def run(self) -> None:
         """Judges the run until command and recorder have ended, up to the last line printed."""
         with contextlib.closing(self._follower()) as follower, self._serving():
+            with contextlib.suppress(OSError):
+                os.nice(
+                    19
+                )  # of this thread alone, and not for its imports, which busy cores would hold up for minutes
             for updates in follower.updates(self._is_over):
                 self._take(follower, updates)
             while updates := follower.read():
@@ -78,10 +83,20 @@ class Guard:
 
     def _follower(self) -> Follower:
         """Reads once a second; GPUs and machine are read in full only for Prometheus."""
+        from gputel.analysis.live.follower import Follower
+
         serves = self._instructions.prometheus is not None
         return Follower([self._instructions.run], every_s=EVERY_S, viewed=serves)
 
+    @cached_property
+    def _alarm_log(self) -> AlarmLog:
+        from gputel.analysis.live.alarms import AlarmLog
+
+        return AlarmLog(Path(self._instructions.segment))
+
     def _take(self, follower: Follower, updates: Sequence[Update]) -> None:
+        from gputel.analysis.live.alarms import RunAlarms
+
         for followed in follower.runs:
             self._run_alarms = self._run_alarms or RunAlarms(followed, self._rules)
             for update in updates:
@@ -173,7 +188,7 @@ def _recording_began(segment: Path) -> float:
 
 
 def limit_text(seconds: float) -> str:
-    """A time limit as a person would type it: `3 s`, `1.5 s`, `31 h 00 min`."""
+    """A time limit as a person would type it: `3 s`, `1.5 s`, `1 d 07 h`."""
     return f"{seconds:g} s" if 1 <= seconds < 60 else text.duration(seconds)
 
 
@@ -190,8 +205,6 @@ def main(instructions: str) -> None:
     try:
         guard = Guard(Instructions(**json.loads(instructions)))
         guard.stop_at_limit()
-        with contextlib.suppress(OSError):
-            os.nice(19)  # of this thread alone
         guard.run()
     except GputelError as error:
         say(f"error: {error}")

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gputel.telemetry import events
+from gputel.telemetry.clock import SECOND
 from tests.ports import free_port
 from tests.recordings import PATIENCE_S, until
 
@@ -33,6 +34,15 @@ for step in range({steps}):
     loss = 3.0 if step < {nan} else float("nan")
     print(f"step {{step:05d}} | loss: {{loss:.4f}} | dt: 20.00ms | tok/sec: 1,000", flush=True)
     time.sleep(0.02)
+"""
+
+NOTES_ITS_END = """
+import signal, sys, time
+def bye(*_):
+    print(time.monotonic_ns(), flush=True)
+    sys.exit(7)
+signal.signal(signal.SIGTERM, bye)
+time.sleep(600)
 """
 
 
@@ -73,8 +83,17 @@ def stops() -> list[str]:
 
 def test_instructions_load_neither_polars_nor_numpy() -> None:
     """Their threads would take the signals that the recorder waits for."""
-    code = "import sys, gputel.analysis.live.instructions; print({'polars', 'numpy'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+    assert heavy_imports("gputel.analysis.live.instructions") == "set()\n"
+
+
+def test_time_limit_waits_for_no_heavy_import() -> None:
+    """On busy cores that took six seconds, and a limit of three was met by so much later."""
+    assert heavy_imports("gputel.analysis.live.guard") == "set()\n"
+
+
+def heavy_imports(module: str) -> str:
+    code = f"import sys, {module}; print({{'polars', 'numpy'}} & set(sys.modules))"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
 
 
 def test_nan_stops_the_command_once_and_the_exit_code_is_kept() -> None:
@@ -106,6 +125,16 @@ def test_command_that_does_not_end_is_killed_after_the_grace_period() -> None:
         "stopped: time limit of N reached",
         "killed: still running N after the stop signal",
     ]
+
+
+def test_command_is_asked_to_end_three_seconds_after_the_recording_began() -> None:
+    """By the clock of both. How much later depends on the machine, so only the end bounds it here."""
+    code, out, err = record("--stop-after", "3s", command=[sys.executable, "-c", NOTES_ITS_END])
+    began, ended = (facts()[moment]["monotonic_ns"] for moment in ("started", "ended"))
+    assert code == 7
+    assert began + 3 * SECOND <= int(out) <= ended
+    assert stops() == ["stopped: time limit of 3 s reached"]
+    assert "stopped   time limit of 3 s reached" in err
 
 
 @pytest.mark.long
