@@ -241,11 +241,12 @@ def _moved(finding: Probe) -> Probe:
 
 
 def _tier(pace: ReadingRate, findings: Sequence[Probe], hz: float) -> PlannedTier:
-    parts: dict[Gpu, list[Reading]] = {}
-    in_memory_order = sorted(findings, key=lambda f: not f.is_field)  # saves reordering at each tick
-    for finding in in_memory_order:
-        if finding.pace is pace:
-            parts.setdefault(finding.gpu, []).append(finding.reading)
+    paced = [finding for finding in findings if finding.pace is pace]
+    parts: dict[Gpu, list[Reading]] = {finding.gpu: [] for finding in paced}
+    for finding in sorted(
+        paced, key=lambda f: not f.is_field
+    ):  # the order in memory: no tick has to change it
+        parts[finding.gpu].append(finding.reading)
     columns = tuple(
         TierColumn(reading.name, reading.unit, reading.per_unit, gpu.index)
         for gpu, readings in parts.items()

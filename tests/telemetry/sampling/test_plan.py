@@ -122,6 +122,20 @@ def test_budget_is_for_each_gpu() -> None:
     assert {tier.tier.name for tier in made.tiers} == {"fast", "gpm", "slow"}
 
 
+def test_gpu_that_does_not_answer_keeps_its_place() -> None:
+    """Its readings come in another order in memory, and it came last in tables and reports."""
+    gpus = [Gpu(str(n), "priced", f"GPU-{n}", None) for n in range(3)]
+    fields = [
+        plan.Probe(gpu, reading, Answer(1, "field 1"), 1000)
+        for gpu in (gpus[0], gpus[2])
+        for reading in READINGS
+    ]
+    found = [*fields[: len(READINGS)], *plan.silent(gpus[1], "it hangs"), *fields[len(READINGS) :]]
+    for planned in plan.arrange(found, 100.0).tiers:
+        assert [gpu for gpu, _ in planned.parts] == gpus
+        assert list(planned.tier.subjects) == ["0", "1", "2"]
+
+
 def test_slow_tier_is_never_faster_than_the_recording() -> None:
     clock = SteppedClock()
     machine = Priced(clock, {"util": 1 * MS})
