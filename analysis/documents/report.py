@@ -178,10 +178,13 @@ def _overlap(shared: dict[str, Any] | None) -> str | None:
 
 
 def _nothing(report: Report) -> str:
-    empty = report.readings is None and report.subject.log.is_empty
-    if report.account and report.account.machines:
+    log = report.subject.log
+    if report.readings is not None or not log.is_empty or (report.account and report.account.machines):
         return ""
-    return "nothing was printed, and nothing was sampled" if empty else ""
+    if log.lines:
+        lines = text.counted(log.lines, "line")
+        return f"no step was recognized in {lines} of output, and nothing was sampled"
+    return "nothing was printed, and nothing was sampled"
 
 
 def _findings(report: Report) -> FactList:

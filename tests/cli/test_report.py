@@ -303,6 +303,12 @@ def test_empty_run_says_so(tmp_path: Path) -> None:
     assert report(str(tmp_path / "b")) == "run  b\n\nnothing was printed, and nothing was sampled\n"
 
 
+def test_run_of_output_without_steps_or_samples_says_so(tmp_path: Path) -> None:
+    run_folder.create(tmp_path / "b", {"run": "b"}).output.write_text("hello\nworld\n")
+    said = report(str(tmp_path / "b"))
+    assert said.endswith("no step was recognized in 2 lines of output, and nothing was sampled\n")
+
+
 def test_nodes_have_a_clock_each_in_the_json(tmp_path: Path) -> None:
     for node, late in (("0", 0.0), ("1", 3.5)):
         segment = run_folder.create(
