@@ -62,6 +62,33 @@ def test_writer_starts_the_child_at_each_seal_and_goes_on(tmp_path: Path, compos
     assert frames.ticks(tmp_path).filter(gpu="1")["power_w"].to_list() == [n / 1000 for n in range(50)]
 
 
+def test_failed_compaction_is_said_at_the_next_seal_and_costs_no_tick(
+    tmp_path: Path, compose: Compose
+) -> None:
+    """The lock of the folder cannot be opened here, as it is a folder itself."""
+    (tmp_path / ".compact.lock").mkdir()
+    said: list[tuple[str, str]] = []
+
+    def start(folder: Path) -> None:
+        compact.start(folder)
+        for child in compact._children:
+            child.wait(60)
+
+    ticks = [(0, n * SECOND // 10, [n, n]) for n in range(50)]
+    compose(
+        tmp_path,
+        [FAST],
+        ticks,
+        seal_after_s=2,
+        compactor=start,
+        on_trouble=lambda *trouble: said.append(trouble),
+    )
+    assert [kind for kind, _ in said] == ["compaction"]
+    assert said[0][1].startswith("compaction ended with 1: ")
+    compact._children.clear()
+    assert frames.ticks(tmp_path).filter(gpu="1")["power_w"].to_list() == [n / 1000 for n in range(50)]
+
+
 def test_child_that_fails_is_heard_at_the_next_start(tmp_path: Path) -> None:
     compact.start(tmp_path / "nowhere")
     compact._children[0].wait(60)
