@@ -59,7 +59,7 @@ class LiveSteps:
         return self._views()
 
     def _read(self, path: Path, memory: Path | None) -> bool:
-        """Whether a process has new records."""
+        """Whether a process has ended steps since the last look."""
         process, size = self._processes.get(path.stem), drain.size(path, memory)
         if process is None:
             head = step_records.header(drain.content(path, memory, most=step_records.SIZE))
@@ -71,8 +71,9 @@ class LiveSteps:
             return False
         new = drain.content(path, memory, process.read)
         process.read += len(new)
-        process.records += new
-        return bool(new)
+        steps = inside_steps.ended(new)
+        process.records += steps
+        return bool(steps)
 
     def _views(self) -> tuple[StepPartsView, ...]:
         recent = pl.concat(

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from gputel.analysis.doubts import Doubt
     from gputel.analysis.runs import RunData
 
-NO_STEPS = "no steps: no optimizer of PyTorch took one in a Python that could be entered"
+NO_STEPS = f"no steps: {unseen.NO_OPTIMIZER} in a Python that could be entered"
 CLOSELY_S = 1800  # of a table of readings: enough to find refresh rates
 JUDGES: Mapping[str, Callable[[Case], Verdict]] = {
     bottleneck.QUESTION: bottleneck_verdict,
@@ -119,9 +119,11 @@ class Report:
             return []
         inside = [description.get("inside") or {} for description in recording.descriptions]
         refused = [f"no stacks: {each['reason']}" for each in inside if each.get("reason")]
-        if any(each.get("level") == "steps" for each in inside) and recording.inside.is_empty():
+        unseen_then = recording.events.filter(pl.col("kind") == unseen.KIND)["text"].to_list()
+        lacks_steps = any(each.get("level") == "steps" for each in inside) and recording.inside.is_empty()
+        if lacks_steps and not any(unseen.NO_OPTIMIZER in each for each in unseen_then):
             refused.append(NO_STEPS)
-        return [*refused, *recording.events.filter(pl.col("kind") == unseen.KIND)["text"]]
+        return [*refused, *unseen_then]
 
 
 class MeasuredRun(NamedTuple):

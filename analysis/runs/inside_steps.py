@@ -61,9 +61,15 @@ def files(segment: Segment, memory: Path | None) -> list[Path]:
     )
 
 
+def ended(content: bytes) -> bytes:
+    """The records of steps that have ended, of the records of one process."""
+    records = np.frombuffer(content, LAYOUT, len(content) // step_records.SIZE)
+    return bytes(records[records["flags"] & step_records.OPEN == 0].tobytes())
+
+
 def rows_of(process: str, rank: int | None, content: bytes) -> pl.DataFrame:
-    """The rows of the records of one process, without the header of its file."""
-    records = pl.DataFrame(np.frombuffer(content, LAYOUT, len(content) // step_records.SIZE))
+    """A row an ended step, of the records of one process without the header of its file."""
+    records = pl.DataFrame(np.frombuffer(ended(content), LAYOUT))
     sees_waits, has_closure = (
         pl.col("flags") & flag != 0 for flag in (step_records.WAITS, step_records.CLOSURE)
     )

@@ -264,6 +264,8 @@ def _leave(segment: Segment, inside: Inside) -> None:
             drain.drain(segment.path, inside.folder)
         with contextlib.suppress(OSError):
             unseen.report(segment.path, inside.folder)
+            copies = drain.step_files(segment.path)
+            unseen.StepSight(segment.path, inside.folder).look(copies, at_end=True)
     environment.leave(inside)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gputel.telemetry.characters import parse_json
-from gputel.telemetry.host.process_names import RANKS
+from gputel.telemetry.host.process_names import RANKS, WORLDS
 from gputel.telemetry.inside import environment, proc, unseen
 from gputel.telemetry.inside.stacks import (
     NO_FLIGHT,
@@ -28,7 +28,6 @@ from gputel.telemetry.inside.stacks import (
     parse_threads,
 )
 
-WORLDS = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 PATIENCE_S, PATIENCE_AGAIN_S = 3.0, 0.5
 STILL_S = 1.0
 FLIGHT_S = 5.0

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gputel.telemetry import events, own_process
 from gputel.telemetry.characters import parse_json
-from gputel.telemetry.inside import step_records
+from gputel.telemetry.inside import step_records, unseen
 from gputel.telemetry.inside.environment import ROWS, WRITTEN, hold
 from gputel.telemetry.own_files import UNFOLLOWED, is_foreign
 from gputel.telemetry.run_folder import locked
@@ -52,6 +52,11 @@ def drain(segment: Path, folder: Path) -> None:
             while new := _copy(source, segment / NAME / source.name):
                 if source.suffix == ROWS:
                     _write_marks(segment, new)
+
+
+def step_files(segment: Path) -> list[Path]:
+    """The copies of recorded steps, a file a process."""
+    return sorted((segment / NAME).glob(f"*{step_records.ENDING}"))
 
 
 def rows(path: Path, memory: Path | None = None) -> tuple[list[dict[str, object]], int]:
@@ -156,17 +161,19 @@ def main(segment: str, folder: str, recorder: str, command: str) -> None:
         hold(Path(folder))  # to the end, which may come after the recorder's
     process = _open(int(command))
     has_ended, failure = False, ""
+    sight = unseen.StepSight(Path(segment), Path(folder))
     while not has_ended:
         has_ended = process is None or bool(select.select([process], [], [], PAUSE_S)[0])
         if has_ended and _open(int(recorder)) is not None:
             return
         try:
             drain(Path(segment), Path(folder))
+            sight.look(step_files(Path(segment)))
         except OSError as error:  # a full disk: memory keeps it, and the next turn tries again
             if not failure:
                 failure = f"gputel.log: the run folder takes nothing: {error.strerror}; memory keeps it"
                 with contextlib.suppress(OSError):
-                    events.note(Path(segment), "unseen", failure)
+                    events.note(Path(segment), unseen.KIND, failure)
 
 
 def _open(process: int) -> int | None:

@@ -1,20 +1,23 @@
 """The records of optimizer steps that hooks in the training write: their columns, and how a file begins.
 
 A file belongs to one process, `<pid>-<start ticks>.steps`: a header of the size of a record, then a record a step.
-It holds no lines and no checksums: a torn record can only be its last.
+One that takes over a second is recorded before it ends, too. There are no lines and no checksums: a torn record can
+only be the last.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 ENDING = ".steps"
 MAGIC = b"gptlstp1"
 HEADER = struct.Struct("<8sqii40x")
 SIZE = HEADER.size
-EVALUATES, CLOSURE, WAITS = 1, 2, 4
-"""Flags: an evaluation is within the step; the optimizer ran forward and backward; waits and backwards are seen."""
+EVALUATES, CLOSURE, WAITS, OPEN = 1, 2, 4, 8
+"""Flags: an evaluation is within the step; the optimizer ran forward and backward; waits and backwards are seen; it
+had not ended when it was recorded."""
 
 
 class StepField(NamedTuple):
@@ -40,10 +43,31 @@ FIELDS = (
     StepField("backwards", "<u4", "calls of backward"),
     StepField("optimizers", "<u2", "calls of optimizers"),
     StepField(
-        "flags", "<u2", "1 an evaluation lies within it, 2 an optimizer took a closure, 4 waits are seen"
+        "flags",
+        "<u2",
+        "1 an evaluation lies within it, 2 an optimizer took a closure, 4 waits are seen, 8 it had not ended",
     ),
     StepField("zero", "<u4", "0"),
 )
+
+
+RECORD = struct.Struct("<6qIIHHI")
+
+
+class StepRecord(NamedTuple):
+    """A record, with the names of `FIELDS`."""
+
+    ns: int
+    step_ns: int
+    fetch_ns: int
+    backward_ns: int
+    optimizer_ns: int
+    gc_ns: int
+    fetches: int
+    backwards: int
+    optimizers: int
+    flags: int
+    zero: int
 
 
 class StepHeader(NamedTuple):
@@ -59,3 +83,8 @@ def header(content: bytes) -> StepHeader | None:
         return None
     _, _, rank, world = HEADER.unpack_from(content)
     return StepHeader(rank if rank >= 0 else None, world if world >= 0 else None)
+
+
+def records(content: bytes) -> Iterator[StepRecord]:
+    """The whole records of a file without its header."""
+    return map(StepRecord._make, RECORD.iter_unpack(content[: len(content) // SIZE * SIZE]))

@@ -74,3 +74,23 @@ def test_training_without_steps_says_so(tmp_path: Path) -> None:
     assert report["unseen"] == [
         "no steps: no optimizer of PyTorch took one in a Python that could be entered"
     ]
+
+
+WITHOUT_OPTIMIZER = """
+import time
+ticks = iter(range(0, 10**12, 500_000_000))
+time.clock_gettime_ns = lambda _: next(ticks)  # of the hooks alone
+import torch
+from torch.autograd import backward
+from torch.utils.data.dataloader import DataLoader
+for _ in DataLoader(range(8)):
+    backward()
+"""
+
+
+def test_training_without_an_optimizer_says_what_it_did_instead(tmp_path: Path) -> None:
+    run = record(tmp_path, WITHOUT_OPTIMIZER)
+    (words,) = json.loads(command("report", run, "--json").stdout)["unseen"]
+    assert "steps are not seen: no optimizer of PyTorch took one; " in words
+    assert words.endswith(" % of it waiting for data")
+    assert gputel.open_run(run).recording.inside.is_empty()

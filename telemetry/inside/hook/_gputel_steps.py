@@ -5,7 +5,8 @@ several optimizers are one step. Fetches while gradients are off, or of an itera
 are those of an evaluation, and belong to no step. A failure is written down; it ends the records, and nothing else.
 
 A hook runs with cold caches, where each line of code costs: it only notes the moment. Once a second the moments
-are added up, in one warm loop.
+are added up, in one warm loop. A step that takes longer is recorded as it is so far, so that a process without
+optimizer steps is known by its data and backwards.
 
 Before Python 3.11 a wrapper would show in the training's tracebacks: there only the optimizers are seen, and a step
 begins when its first optimizer comes again.
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 MAGIC = b"gptlstp1"
 HEADER = struct.Struct("<8sqii40x")  # magic, wall clock, rank and number of ranks or -1
 RECORD = struct.Struct("<6qIIHHI")  # as `telemetry/inside/step_records.py` names it
-EVALUATES, CLOSURE, WAITS = 1, 2, 4  # flags
+EVALUATES, CLOSURE, WAITS, OPEN = 1, 2, 4, 8  # flags
 HIGH = 700  # descriptors below are counted and closed by some programs
 MOST_WAITING = 64 << 20  # bytes that nothing has taken out of memory
 HIDES_FRAMES = sys.version_info >= (3, 11)
@@ -52,6 +53,8 @@ class StepSums:
         self._wall_at_boot = wall_at_boot
         self._border: int | None = None
         self._ended: int | None = None  # the last optimizer step
+        self._began = 0  # the first note
+        self._recorded = 0  # the last record, also of an open step
         self._collected = self._collected_before = 0
         self._unclaimed: dict[int, tuple[int, int]] = {}  # by iterator: its fetches since a backward
         self._clear()
@@ -64,6 +67,8 @@ class StepSums:
     def records(self, notes: Sequence[int]) -> list[bytes]:
         """Return one of each step that has ended: it has when the next one begins."""
         found = []
+        if notes and not self._began:
+            self._began = self._recorded = notes[1]
         numbers = iter(notes)
         for kind, began, ended, what in zip(numbers, numbers, numbers, numbers):  # noqa: B905, for Python 3.8
             if kind <= ROUND and self._ended is not None and self._ended <= began:
@@ -78,7 +83,23 @@ class StepSums:
                 self._ended, self._collected = ended, what
                 if kind == WITH_CLOSURE:
                     self._flags |= CLOSURE
+        if found and self._border is not None:
+            self._recorded = self._border
         return found
+
+    def open(self, moment: int) -> list[bytes]:
+        """Return a record of the step that has not ended, at most one a second.
+
+        Not before a backward: by then the process knows its rank, which the file's header holds.
+        """
+        has_trained = self._border is not None or self._backwards
+        if self._ended is not None or not has_trained or moment - self._recorded < TOGETHER_NS:
+            return []
+        self._recorded = moment
+        waited = [self._fetch_ns, *(ns for ns, _ in self._unclaimed.values())]
+        fetched = [self._fetches, *(count for _, count in self._unclaimed.values())]
+        took = moment - (self._began if self._border is None else self._border)
+        return [self._record(moment, took, sum(waited), sum(fetched), OPEN)]
 
     def _take_fetch(self, kind: int, took: int, iterator: int) -> None:
         if kind == FETCHED:
@@ -99,22 +120,26 @@ class StepSums:
         """Return the record of the step whose optimizers have ended, if they have."""
         if self._ended is None:
             return []
-        record = RECORD.pack(
-            self._wall_at_boot + self._ended,
-            -1 if self._border is None else self._ended - self._border,
-            self._fetch_ns,
-            self._backward_ns,
-            self._optimizer_ns,
-            self._collected - self._collected_before,
-            self._fetches,
-            self._backwards,
-            min(self._optimizers, 65535),
-            self._flags,
-            0,
-        )
+        took = -1 if self._border is None else self._ended - self._border
+        record = self._record(self._ended, took, self._fetch_ns, self._fetches)
         self._border, self._ended, self._collected_before = self._ended, None, self._collected
         self._clear()
         return [record]
+
+    def _record(self, moment: int, took: int, fetch_ns: int, fetches: int, flags: int = 0) -> bytes:
+        return RECORD.pack(
+            self._wall_at_boot + moment,
+            took,
+            fetch_ns,
+            self._backward_ns,
+            self._optimizer_ns,
+            self._collected - self._collected_before,
+            fetches,
+            self._backwards,
+            min(self._optimizers, 65535),
+            self._flags | flags,
+            0,
+        )
 
 
 class StepRecorder:
@@ -260,7 +285,7 @@ class StepRecorder:
         notes = self._notes[:]
         del self._notes[: len(notes)]
         try:
-            records = self._sums.records(notes)
+            records = self._sums.records(notes) or self._sums.open(moment)
             if records or self._due:
                 self._due = moment + TOGETHER_NS
             self._write(records)
@@ -289,7 +314,7 @@ class StepRecorder:
 
     def _stop(self, error: Exception) -> None:
         self._thread, self._trained = NOT_ANY, True
-        note(self._folder, error)
+        note(self._folder, error, self._place().get("rank"))
 
     def _open(self) -> None:
         path = os.path.join(self._folder, "%d-%d.steps" % (os.getpid(), start_ticks()))
@@ -343,10 +368,11 @@ def start_ticks() -> int:
         return int(file.read().rpartition(b")")[2].split()[19])
 
 
-def note(folder: str, error: Exception) -> None:
+def note(folder: str, error: Exception, rank: int | None) -> None:
     """Keep the first failure."""
+    whose = "" if rank is None else " of rank %d" % rank
     with contextlib.suppress(OSError), open(os.path.join(folder, "%d.trouble" % os.getpid()), "x") as file:
-        file.write("steps: %s: %s\n" % (type(error).__name__, error))
+        file.write("steps%s: %s: %s\n" % (whose, type(error).__name__, error))
 
 
 def start(folder: str, place: Callable[[], dict[str, int | None]]) -> None:
@@ -356,4 +382,4 @@ def start(folder: str, place: Callable[[], dict[str, int | None]]) -> None:
         StepRecorder(folder, place).hook(torch)
     except (LookupError, AttributeError) as error:
         version = getattr(torch, "__version__", "without a version")
-        note(folder, RuntimeError("torch %s cannot be seen: %s" % (version, error)))
+        note(folder, RuntimeError("torch %s cannot be seen: %s" % (version, error)), place().get("rank"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import sys
 from pathlib import Path
 
@@ -101,8 +100,9 @@ if __name__ == "__main__":
 
 
 def counts(content: bytes) -> list[tuple[int, int, int]]:
-    rows = struct.iter_unpack("<6qIIHHI", content[step_records.SIZE :])
-    return [(fetches, backwards, optimizers) for *_, fetches, backwards, optimizers, _flags, _zero in rows]
+    """Fetches, backwards and optimizer steps of each step."""
+    rows = step_records.records(content[step_records.SIZE :])
+    return [(row.fetches, row.backwards, row.optimizers) for row in rows if not row.flags & step_records.OPEN]
 
 
 def test_steps_are_counted_and_the_output_is_as_without_hooks(meeting: Path, tmp_path: Path) -> None:

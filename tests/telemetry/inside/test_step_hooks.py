@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from gputel.telemetry.inside import step_records, unseen
 from tests.telemetry.inside import small_torch
 from tests.telemetry.inside.pythons import environment, every_python, run
 
-NAMES = [field.name for field in step_records.FIELDS]
 BEGIN = """
 import sys, torch
 from torch.autograd import backward
@@ -49,15 +47,14 @@ def same(python: Path, script: str, meeting: Path, stub: Path, *options: str) ->
     assert (hooked.stdout, hooked.stderr, hooked.returncode) == (plain.stdout, plain.stderr, plain.returncode)
 
 
-def files(meeting: Path) -> list[list[dict[str, Any]]]:
-    """The records of each process, in the order of their first."""
-    layout = struct.Struct("<6qIIHHI")
+def files(meeting: Path, *, is_open: bool = False) -> list[list[dict[str, Any]]]:
+    """The steps of each process, in the order of their first; `is_open` adds those that had not ended."""
     read = []
     for path in meeting.glob(f"*{step_records.ENDING}"):
         content = path.read_bytes()
         assert step_records.header(content) is not None
-        rows = layout.iter_unpack(content[step_records.SIZE :])
-        read.append([dict(zip(NAMES, row, strict=True)) for row in rows])
+        rows = [row._asdict() for row in step_records.records(content[step_records.SIZE :])]
+        read.append([row for row in rows if is_open or not row["flags"] & step_records.OPEN])
     return sorted(read, key=lambda rows: rows[0]["ns"])
 
 
@@ -228,8 +225,47 @@ def test_torch_without_the_names_is_said_and_left_alone(python: Path, meeting: P
     (stub / "torch" / "compiler.py").write_text("")
     same(python, BEGIN + "train()", meeting, stub)
     (failure,) = unseen.failures(meeting)
-    assert "steps: RuntimeError: torch small cannot be seen: module 'torch.compiler'" in failure
-    assert unseen.sentence(failure) == failure
+    process, _, why = failure.partition(": steps: ")
+    assert why.startswith("RuntimeError: torch small cannot be seen: module 'torch.compiler'")
+    assert unseen.sentence(failure) == f"{process}: steps are not seen: {why}"
+
+
+LONG = """
+import time
+ticks = iter(range(0, 10**12, 600_000_000))
+time.clock_gettime_ns = lambda _: next(ticks)  # of the hooks: 0.6 s from each look at the clock to the next
+"""
+
+
+def test_step_of_over_a_second_is_recorded_before_it_ends(
+    this_python: Path, meeting: Path, stub: Path
+) -> None:
+    script = """
+for number, _ in enumerate(DataLoader(range(4))):
+    backward()
+    backward()
+    if number % 2:
+        optimizer.step()
+"""
+    run(this_python, LONG + BEGIN + script, environment(meeting, stub, level="steps"), cwd=stub.parent)
+    (rows,) = files(meeting, is_open=True)
+    is_open = [bool(row["flags"] & step_records.OPEN) for row in rows]
+    assert is_open.count(False) == 2
+    before, first = is_open.index(False) - 1, is_open.index(False)
+    assert is_open[before]
+    names = ("fetches", "backwards", "fetch_ns", "backward_ns")
+    assert all(rows[before][name] <= rows[first][name] for name in names)
+    assert rows[0]["backwards"] < rows[before]["backwards"] == 4
+    assert rows[before]["optimizers"] == 0
+    moments = [row["ns"] for row in rows]
+    assert moments == sorted(moments)
+
+
+def test_process_that_only_reads_data_records_nothing(this_python: Path, meeting: Path, stub: Path) -> None:
+    """It may not know its rank yet, which the file begins with."""
+    script = "for batch in DataLoader(range(4)):\n    pass"
+    run(this_python, LONG + BEGIN + script, environment(meeting, stub, level="steps"), cwd=stub.parent)
+    assert files(meeting) == []
 
 
 LIMIT = """
@@ -246,8 +282,9 @@ train()
     [
         ("train()\nimport os\nos.closerange(3, 4096)\ntrain()", "steps: OSError"),
         (LIMIT, "steps: OSError"),
+        (f"import os\nos.environ['RANK'] = '3'\n{LIMIT}", "steps of rank 3: OSError"),
     ],
-    ids=["closes all descriptors", "has no room"],
+    ids=["closes all descriptors", "has no room", "has no room, with a rank"],
 )
 def test_failure_ends_the_records_and_nothing_else(
     script: str, failure: str, this_python: Path, meeting: Path, stub: Path
@@ -294,6 +331,7 @@ def test_levels_are_those_that_the_hook_knows() -> None:
 
 
 def test_fields_are_those_of_the_run_folders_page() -> None:
+    assert tuple(field.name for field in step_records.FIELDS) == step_records.StepRecord._fields
     page = (Path(__file__).resolve().parents[3] / "docs" / "run-folder.md").read_text()
     for field in step_records.FIELDS:
         assert f"| `{field.name}` | {field.kind[-1]} | {field.about} |" in page

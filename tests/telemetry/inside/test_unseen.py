@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from gputel.telemetry import events
-from gputel.telemetry.inside import ask, proc, unseen
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.host import process_names as proc_names
+from gputel.telemetry.inside import ask, drain, proc, step_records, unseen
+from gputel.telemetry.inside.stacks import ProcessFacts
 from tests.telemetry.inside.pythons import environment, every_python, start
 
-SECOND = 1_000_000_000
 NO_CTYPES = "import sys\nsys.modules['ctypes'] = None\nimport torch\nprint('here', flush=True)\ninput()\n"
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
 FILLED = """
@@ -100,3 +102,90 @@ def test_process_that_proc_hides_is_named_and_keeps_its_files(
     assert unseen.failures(meeting) == [f"process {process.pid}: hidden by /proc"]
     process.communicate("end\n")
     assert process.returncode == 0
+
+
+class Ranks:
+    """Records of steps in a run folder, and a clock that is set by hand."""
+
+    def __init__(self, segment: Path, folder: Path) -> None:
+        self._segment, self.now = segment, 0.0
+        (segment / drain.NAME).mkdir()
+        self._sight = unseen.StepSight(segment, folder, lambda: self.now)
+
+    def take(self, rank: int, count: int, *, flags: int = 0, pid: int = 70, world: int = 4) -> None:
+        path = self._segment / drain.NAME / f"{pid + rank}-5{step_records.ENDING}"
+        if not path.exists():
+            path.write_bytes(step_records.HEADER.pack(step_records.MAGIC, 0, rank, world))
+        row = step_records.StepRecord(0, 40 * SECOND, 10 * SECOND, 0, 0, 0, 12, 24, 0, flags, 0)
+        with path.open("ab") as file:
+            file.write(step_records.RECORD.pack(*row) * count)
+
+    def look(self, seconds: float = 0.0, *, at_end: bool = False) -> list[str]:
+        """What is said after these seconds."""
+        before = len(list(events.read(self._segment)))
+        self.now += seconds
+        self._sight.look(drain.step_files(self._segment), at_end=at_end)
+        return [event["text"] for event in events.read(self._segment)][before:]
+
+
+@pytest.fixture
+def ranks(tmp_path: Path, meeting: Path) -> Ranks:
+    (tmp_path / "segment").mkdir()
+    return Ranks(tmp_path / "segment", meeting)
+
+
+WORK = "no optimizer of PyTorch took one; 12 batches and 24 backwards in 40 s, 25 % of it waiting for data"
+
+
+def test_rank_without_steps_is_named_once_with_what_it_did(
+    ranks: Ranks, meeting: Path, tmp_path: Path
+) -> None:
+    ranks.take(0, 10)
+    ranks.take(3, 5, flags=step_records.OPEN)
+    assert ranks.look() == []
+    assert ranks.look(61) == [f"rank 3 (process 73): steps are not seen: {WORK}"]
+    assert ranks.look(61) == []
+    again = unseen.StepSight(tmp_path / "segment", meeting)  # as of the recorder, at the end
+    again.look(drain.step_files(tmp_path / "segment"), at_end=True)
+    assert len(list(events.read(tmp_path / "segment"))) == 1
+
+
+def test_rank_whose_first_step_comes_late_is_not_named(ranks: Ranks) -> None:
+    ranks.take(0, 10)
+    ranks.take(3, 5, flags=step_records.OPEN)
+    assert ranks.look() == []
+    ranks.take(3, 1)
+    ranks.take(3, 1, flags=step_records.OPEN)
+    assert ranks.look(61) == ranks.look(at_end=True) == []
+
+
+def test_where_no_rank_has_steps_the_end_or_a_quarter_of_an_hour_says_so(ranks: Ranks) -> None:
+    ranks.take(0, 5, flags=step_records.OPEN)
+    assert ranks.look(61) == []
+    assert ranks.look(840) == [f"rank 0 (process 70): steps are not seen: {WORK}"]
+    ranks.take(1, 5, flags=step_records.OPEN)
+    assert ranks.look(at_end=True) == [f"rank 1 (process 71): steps are not seen: {WORK}"]
+
+
+def test_rank_that_listens_and_writes_nothing_is_named_by_its_environment(
+    ranks: Ranks, meeting: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But no launcher of ranks, no worker of one, and no process of another world."""
+    parents = {9: 1, 70: 9, 73: 9, 74: 73, 75: 70, 80: 1}
+    numbers = {9: (0, 4), 70: (0, 4), 73: (3, 4), 74: (3, 4), 75: (1, 4), 80: (5, 8)}
+    facts = {pid: ProcessFacts(parent, 0, "S", "", None, 0.0, 0) for pid, parent in parents.items()}
+    monkeypatch.setattr(proc, "facts", facts.get)
+    monkeypatch.setattr(proc, "number", lambda pid, names: numbers[pid][names is not proc_names.RANKS])
+    for pid in parents:
+        (meeting / f"{pid}.ask").touch()
+    ranks.take(0, 10)
+    assert ranks.look() == []
+    why = "no optimizer of PyTorch took one while others took 10 and more"
+    assert ranks.look(61) == [f"rank 3 (process 73): steps are not seen: {why}"]
+    assert ranks.look(61) == []
+
+
+def test_failure_of_steps_names_the_rank() -> None:
+    failure = "process 73: steps of rank 3: OSError: no space left in memory"
+    expected = "rank 3 (process 73): steps are not seen: OSError: no space left in memory"
+    assert unseen.sentence(failure) == expected
