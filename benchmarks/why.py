@@ -2,7 +2,7 @@
 
     python benchmarks/why.py [--seed N] [--each N] [--worlds 2,3,4] [--kinds lock,loop,...] [--default-limits]
 
-Writes benchmarks/results/why.md. The kind, the number of ranks and the rank are drawn from the seed. What was
+Writes its table into benchmarks/results/why.md, between the marks; what else stands there stays. The kind, the number of ranks and the rank are drawn from the seed. What was
 judged is kept in build/, a line a training: the same command again goes on where it was stopped.
 
 With `--default-limits` each training is recorded by `gputel record --inside stacks` and hangs after twelve lines;
@@ -39,6 +39,7 @@ PLANTS = HERE / "plants" / "hangs.py"
 RESULT = HERE / "results" / "why.md"
 KEPT = HERE.parent / "build" / "why"
 KINDS = ("lock", "loop", "import", "dataset", "worker", "collective", "stop", "gil")
+BEGIN, END = "<!-- benchmarks/why.py writes from here -->", "<!-- to here -->"
 HEALTHY = "healthy"
 """A rank that evaluates and saves while the others wait: any verdict is wrong."""
 HEALTHY_LOOKS = 3
@@ -212,6 +213,15 @@ def table(results: Sequence[Judged]) -> list[str]:
     return rows
 
 
+def with_table(text: str, table_rows: Sequence[str]) -> str:
+    """The page with these rows between its marks. Raises ValueError where they are missing."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{RESULT} has no {BEGIN} and {END}")
+    return before + "\n".join([begin, *table_rows, "", end]) + after
+
+
 def keep(file: Path, seconds: float, judged: Judged) -> None:
     """Appends what was judged, and how long it took."""
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -257,8 +267,7 @@ def main() -> None:
         return
     head = f"{date.today()}, seed {asked.seed}, {asked.worlds} ranks with gloo, {os.cpu_count()} cores shared"
     took = f"{sum(seconds for seconds, _ in results):,.0f} s"
-    text = ["# Who holds up a training that hangs", "", f"{head}; took {took}.", "", *rows, ""]
-    RESULT.write_text("\n".join(text))
+    RESULT.write_text(with_table(RESULT.read_text(), [f"{head}; took {took}.", "", *rows]))
 
 
 if __name__ == "__main__":

@@ -37,3 +37,13 @@ def test_what_was_judged_is_kept_for_the_next_start(tmp_path: Path) -> None:
     assert why.kept(tmp_path / "kept" / "19.jsonl", planted) == [(1.5, each) for each in judged]
     with pytest.raises(RuntimeError, match="of other plants"):
         why.kept(tmp_path / "kept" / "19.jsonl", planted[::-1])
+
+
+def test_results_keep_what_was_written_by_hand() -> None:
+    page = why.RESULT.read_text()
+    written = why.with_table(page, ["2026-11-23, seed 1", "", "| planted |", "|---|"])
+    kept = [page.partition(why.BEGIN)[0], page.partition(why.END)[2]]
+    assert [written.partition(why.BEGIN)[0], written.partition(why.END)[2]] == kept
+    assert "## With the default limits" in kept[1]
+    assert "seed 1\n\n| planted |\n|---|\n" in written
+    assert why.with_table(written, ["again"]) == why.with_table(page, ["again"])
