@@ -8,6 +8,7 @@ trainer_state   Hugging Face's trainer_state.json
 tables          CSV of Lightning, Keras, YOLO, Stable-Baselines3 and Ray Tune
 monitor_csv     episodes of one environment, as Stable-Baselines3's Monitor writes them
 dvclive         a folder of DVCLive
+repeats         files of a folder that only repeat a store beside them
 databases       SQLite of MLflow and trackio
 mlruns          a run in a folder of MLflow
 protobuf        fields of protobuf messages; checksums: CRC-32C; plain_yaml: plain settings

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,10 @@ class EventBlock:
 
 @dataclass
 class EventDecoder:
-    """Takes the bytes of one event file in any pieces; the blocks of all of them are the scalars of the file."""
+    """Takes the bytes of one event file in any pieces; the blocks of all of them are the scalars of the file.
+
+    `in_the_middle`: the bytes begin within a record; the first whole one is searched for.
+    """
 
     tags: list[str] = field(default_factory=list)
     config: dict[str, float | str] = field(default_factory=dict)
@@ -72,13 +75,14 @@ class EventDecoder:
     starts: list[tuple[int, int]] = field(default_factory=list)  # record and step of each start of a session
     records: int = 0
     first_time: float = 0.0
+    in_the_middle: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, in_the_middle: bool) -> None:
         self._numbers: dict[str, int] = {}
         self._pieces: list[bytes] = []
         self._waiting = 0  # bytes of the pieces
         self._needed = 0  # bytes that must wait before anything new can be read
-        self._searching = False
+        self._searching = in_the_middle
 
     @property
     def is_torn(self) -> bool:

@@ -6,7 +6,6 @@ A store is addressed by a path: a folder of event files, a file, or `FILE#RUN` w
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,12 +19,9 @@ from gputel.telemetry import run_folder
 StoreKind: TypeAlias = Literal[
     "tensorboard", "wandb", "hf-trainer", "csv", "ray-tune", "monitor", "dvclive", "mlflow", "database"
 ]
-PROGRESS = "progress.csv"  # of Stable-Baselines3 and Ray Tune
 LEAST = 24  # bytes of a file that can be a store
 LONGEST_ROW = 1 << 20  # bytes of a first row of JSON that are looked at
 RUN_MARK = "#"  # before the name of a run in a file that holds several
-WANDB_LATEST, WANDB_LOG = "latest-run", re.compile(r"debug(-.*)?\.log")  # above the folders of its runs
-WANDB_FOLDERS = ("files", "logs", "tmp")  # beside a `.wandb`: copies of what is in it, and W&B's own logs
 
 
 class Look(NamedTuple):
@@ -150,36 +146,15 @@ def in_folder(folder: Path, entries: Sequence[os.DirEntry[str]], taken: set[Path
     elif which == "mlflow":
         found.paths.append(folder)
         found.claimed |= set(folder.iterdir())
-    names = [entry.name for entry in entries]
-    if PROGRESS in names:
-        from gputel.analysis.stores import tables
+    from gputel.analysis.stores import repeats
 
-        found.claimed |= tables.repeated_beside_sb3(folder, names, events)
-    found.claimed |= _claimed_beside(folder, names)
+    repeated = repeats.beside(
+        folder, [entry.name for entry in entries], events, lambda path: look(path).store
+    )
+    if events and repeated >= set(events):
+        found.paths.remove(folder)
+    found.claimed |= repeated
     return found
-
-
-def _claimed_beside(folder: Path, names: Sequence[str]) -> set[Path]:
-    """What repeats a store beside it: states of checkpoints, the files of a `.wandb`, runs that were deleted."""
-    from gputel.analysis.stores import mlruns, plain_yaml, ray_tune, tables, trainer_state
-
-    claimed: set[Path] = set()
-    if any(name.startswith("checkpoint-") for name in names):
-        claimed |= set(trainer_state.newest(folder)[1])
-    if WANDB_LATEST in names:
-        claimed |= {folder / name for name in names if WANDB_LOG.fullmatch(name)}
-    if ray_tune.TABLE in names:
-        claimed |= tables.repeated_by_ray_tune(folder)
-    for name in names:
-        if name == mlruns.META:
-            claimed |= set(folder.iterdir()) if mlruns.is_deleted(folder) else {folder / mlruns.META}
-        elif name.endswith(".wandb") and look(folder / name).store == "wandb":
-            claimed |= {folder / repeated for repeated in WANDB_FOLDERS}
-        elif name in plain_yaml.BESIDE and any(".csv" in each or "tfevents" in each for each in names):
-            claimed.add(folder / name)
-        elif name.endswith(".db"):
-            claimed |= {folder / f"{name}{ending}" for ending in ("-wal", "-shm")}
-    return claimed
 
 
 def _listed(folder: Path) -> list[os.DirEntry[str]]:

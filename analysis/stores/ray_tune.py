@@ -1,6 +1,6 @@
 """`result.json` of Ray Tune, which RLlib uses -> one stored run: a JSON object a line for each report of a trial.
 
-It also has the metrics that came after the first row, which the `progress.csv` beside it leaves out; the settings
+It also has the metrics that came after the first row, which the table beside it leaves out; the settings
 are in every row, and in `params.json` beside it.
 """
 
@@ -21,7 +21,12 @@ FORMAT = "ray-tune"
 STEP, MOMENT, CONFIG = "training_iteration", "timestamp", "config"
 COLUMNS = frozenset({STEP, "time_total_s"})  # of every trial
 OWN = frozenset({STEP, MOMENT, "pid", "trial_id", "experiment_id"})  # are not metrics
-TABLE, RESULTS, SETTINGS = "progress.csv", "result.json", "params.json"
+RESULTS, SETTINGS = "result.json", "params.json"
+TAGS = "ray/tune/"  # begins every tag of the event file of a trial, which repeats the reports
+STATE, STATE_MARK = (
+    re.compile(r"experiment_state-.*\.json"),
+    b'{"trial_data"',
+)  # of all trials, for Tune itself
 KEYS = tuple(re.compile(rb'"%s"\s*:\s*[0-9]' % name.encode()) for name in sorted(COLUMNS))
 LATEST_S = 9e9
 LARGEST = 1 << 20

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,13 +30,6 @@ AXES = (
     "total_timesteps",
     "epoch",
 )
-SB3_STEP = "time/total_timesteps"
-SB3_COUNTERS = frozenset(
-    {SB3_STEP, "time/iterations", "time/episodes", "time/time_elapsed", "train/n_updates"}
-)
-"""Columns that Stable-Baselines3 itself leaves out of its event files."""
-LONGEST_EVENTS = 1 << 20  # bytes at either end of an event file in which its tags are looked for
-LONGEST_LOOK = 4096  # bytes; Ray Tune writes the columns of its own first
 SETTING = "config/"  # begins the columns of Ray Tune that hold a setting
 NAME = re.compile(r"[^\W\d][\w./ @():%+-]*")
 
@@ -69,63 +61,14 @@ def read(path: Path, data: bytes) -> StoredRun:
     name = path.resolve().parent.name if generic else path.stem
     rejects: list[Reject] = []
     config = plain_yaml.settings_beside(path.parent)
-    if _header(data) >= ray_tune.COLUMNS:
+    if column_names(data) >= ray_tune.COLUMNS:
         config |= ray_tune.settings_beside(path.parent)
     values = from_rows(_rows(data, rejects, config))
     return StoredRun(name, str(path), FORMAT, values, config, rejects=rejects)
 
 
-def repeated_by_ray_tune(folder: Path) -> set[Path]:
-    """Returns the files of a trial of Ray Tune that belong to its `result.json`, or to its table without that."""
-    table = folder / ray_tune.TABLE
-    try:
-        if not table.is_file():
-            return set()
-        with table.open("rb") as file:
-            is_trial = _header(file.readline(LONGEST_LOOK)) >= ray_tune.COLUMNS
-        results = folder / ray_tune.RESULTS
-        has_results = results.is_file() and results.stat().st_size > 0
-    except OSError:
-        return set()  # reading it says why
-    if not is_trial:
-        return set()
-    return {folder / ray_tune.SETTINGS, *([table] if has_results else [])}
-
-
-def repeated_beside_sb3(folder: Path, names: Sequence[str], events: Sequence[Path]) -> set[Path]:
-    """Returns what repeats the logger of Stable-Baselines3 in a folder, which may have `events` of its own.
-
-    Its event files have the table's values and their times, unless a value was excluded from them; episodes of the
-    environments are those that it averages.
-    """
-    table = folder / ray_tune.TABLE
-    try:
-        if not table.is_file():
-            return set()
-        with table.open("rb") as file:
-            header = _header(file.readline(LONGEST_LOOK))
-        if SB3_STEP not in header:
-            return set()
-        missing = {name.encode() for name in header - SB3_COUNTERS} if events else set()
-        for path in events:
-            content = _ends(path)
-            missing = {name for name in missing if name not in content}
-    except OSError:
-        return set()  # reading it says why
-    episodes = {folder / name for name in names if name.endswith("monitor.csv")}
-    return {*episodes, table} if events and not missing else episodes
-
-
-def _ends(path: Path) -> bytes:
-    """The first and the last bytes of a file; a scalar that is logged at all is logged again and again."""
-    with path.open("rb") as file:
-        start = file.read(LONGEST_EVENTS)
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(len(start), size - LONGEST_EVENTS))
-        return start + file.read(LONGEST_EVENTS)
-
-
-def _header(data: bytes) -> set[str]:
+def column_names(data: bytes) -> set[str]:
+    """Returns the names in the first line of a table."""
     return set(_cells(data.split(b"\n", 1)[0]))
 
 

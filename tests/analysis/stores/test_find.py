@@ -92,6 +92,39 @@ def test_folder_of_stable_baselines_is_one_run(tmp_path: Path) -> None:
     assert len(list(paths.walk(tmp_path))) == 3
 
 
+def test_logger_of_stable_baselines_that_writes_rows_and_prints_them_too_is_one_run(tmp_path: Path) -> None:
+    (tmp_path / "progress.json").write_text('{"rollout/ep_rew_mean": 1.5, "time/total_timesteps": 100}\n' * 3)
+    (tmp_path / "log.txt").write_text(
+        "Logging to here\n-----------\n| time/ | |\n| total_timesteps | 100 |\n"
+    )
+    assert [path.name for path in paths.walk(tmp_path)] == ["progress.json"]
+    (tmp_path / "progress.csv").write_text(SB3)
+    assert [path.name for path in paths.walk(tmp_path)] == ["progress.csv"]
+    (tmp_path / "log.txt").write_text("step 1 loss 2.0\n" * 3)
+    assert [path.name for path in paths.walk(tmp_path)] == ["log.txt", "progress.csv"]
+
+
+TRIAL = '{"training_iteration": 1, "time_total_s": 1.5, "mean_loss": 2.5}\n'
+
+
+def test_trial_of_ray_tune_is_one_run_beside_its_table_and_its_events(tmp_path: Path) -> None:
+    """An event file with tags of the program itself is a run, too."""
+    (tmp_path / "result.json").write_text(TRIAL)
+    (tmp_path / "params.json").write_text('{"lr": 0.1, "step": 1, "loss": 2}\n')
+    (tmp_path / "progress.csv").write_text("training_iteration,time_total_s\n1,1.5\n")
+    events = tmp_path / "events.out.tfevents.1.n"
+    events.write_bytes(version() + losses(range(5), "ray/tune/mean_loss"))
+    assert [path.name for path in paths.walk(tmp_path)] == ["result.json"]
+    events.write_bytes(version() + losses(range(5), "ray/tune/mean_loss") + losses(range(5), "own/loss"))
+    assert sorted(paths.walk(tmp_path)) == [tmp_path, tmp_path / "result.json"]
+
+
+def test_state_of_an_experiment_of_ray_tune_is_no_run(tmp_path: Path) -> None:
+    state = '{"trial_data": [["{}", "{}"]], "runner_data": {"step": 1, "loss": 2.5}}\n'
+    (tmp_path / "experiment_state-2026-11-23_14-36-03.json").write_text(state)
+    assert list(paths.walk(tmp_path)) == []
+
+
 def test_table_of_stable_baselines_with_columns_of_its_own_is_read_beside_the_events(tmp_path: Path) -> None:
     (tmp_path / "progress.csv").write_text(SB3)
     events = tmp_path / "events.out.tfevents.1.n.1.0"
