@@ -39,7 +39,6 @@ class Commands(click.Group):
             return None
         command: click.Command = import_module(f"gputel.cli.{name}").command
         command.short_help = COMMANDS[name]
-        _add_verbose(command)
         if ctx and ctx.resilient_parsing:
             from gputel.cli import completion
 
@@ -67,25 +66,6 @@ def _meant(word: str) -> str:
     from difflib import get_close_matches
 
     return "".join(f" (did you mean '{near}'?)" for near in get_close_matches(word, COMMANDS, 1))
-
-
-def _add_verbose(command: click.Command) -> None:
-    """Adds `--verbose`, which every command has, and names the settings before the command runs."""
-    if any(option.name == "verbose" for option in command.params):
-        return
-    about = "Name the settings files in effect."
-    command.params.append(click.Option(["--verbose"], is_flag=True, help=about))
-    run = command.callback
-    assert run is not None
-
-    @wraps(run)
-    def announced(*args: Any, verbose: bool, **asked: Any) -> Any:
-        from gputel.cli import defaults
-
-        defaults.announce(click.get_current_context(), verbose=verbose)
-        return run(*args, **asked)
-
-    command.callback = announced
 
 
 def variable(command: str, option: click.Option) -> str:

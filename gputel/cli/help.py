@@ -47,7 +47,10 @@ Groups: TypeAlias = "Mapping[str, Sequence[Row]]"
 
 
 class Command(click.Command):
-    """A command whose help begins with examples and lists its options under headings."""
+    """A command whose help begins with examples and lists its options under headings.
+
+    Each has `--verbose`, which names the settings files in effect before the command runs.
+    """
 
     def __init__(
         self, *args: Any, examples: Sequence[str] = (), groups: Groups | None = None, **more: Any
@@ -55,6 +58,18 @@ class Command(click.Command):
         super().__init__(*args, **more)
         self.examples = examples
         self.groups = groups or {}
+        self._takes_verbose = any(option.name == "verbose" for option in self.params)
+        if not self._takes_verbose:
+            about = "Name the settings files in effect."
+            self.params.append(click.Option(["--verbose"], is_flag=True, help=about))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from gputel.cli import defaults
+
+        defaults.announce(ctx, verbose=ctx.params["verbose"])
+        if not self._takes_verbose:
+            del ctx.params["verbose"]
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_examples(self.examples, formatter)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gputel.analysis.document import Document
 
 NAME = "gputel-runs"
+FEW = 3  # runs that are named without -v if they could not be read
 TABLES = {"csv": "csv", "parquet": "parquet"}
 
 EXAMPLES = (
@@ -33,6 +34,7 @@ GROUPS: Groups = {
         ("csv parquet html", "Write the rows as CSV, as Parquet, as an offline page."),
         options.OUT,
         "json",
+        "verbose",
     ),
 }
 
@@ -73,8 +75,11 @@ def _words(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 @click.option("--html", is_flag=True, help="Write one offline page.")
 @options.writing
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
+@click.option("--verbose", "-v", is_flag=True, help="Name each run that could not be read.")
 @progress_line.shown()
-def command(paths: tuple[str, ...], out: Path, force: bool, as_json: bool, **asked: Any) -> None:
+def command(
+    paths: tuple[str, ...], out: Path, force: bool, as_json: bool, verbose: bool, **asked: Any
+) -> None:
     """List every run in one table: recordings, logs, and what other tools kept.
 
     PATH is a folder, a run, a log, a store or an address such as s3://bucket/runs/. Without one, asks about
@@ -99,7 +104,7 @@ def command(paths: tuple[str, ...], out: Path, force: bool, as_json: bool, **ask
         remember=not any(storage.is_address(path) for path in paths),
         engine=engine,
     )
-    _note(changes)
+    _note(changes, each=verbose)
     found = answer.answer(question, index.default_file())
     if any(flags.values()):
         _write(found, flags, out, force=force)
@@ -137,9 +142,12 @@ def _page(question: RunsQuestion, found: RunRows, out: Path) -> Document:
     return runs_page(sweep(question, index.default_file()), out.parent if out.suffix else out)
 
 
-def _note(changes: Changes) -> None:
-    for fault in changes.faults:
+def _note(changes: Changes, *, each: bool) -> None:
+    shown = changes.faults if each else changes.faults[:FEW]
+    for fault in shown:
         show.note(f"left out: {fault}")
+    if more := len(changes.faults) - len(shown):
+        show.note(f"left out: {more:,} more; -v names them")
     if changes.away:
         show.note(f"{changes.away:,} runs are in folders that cannot be found now; see the fact 'away'")
 

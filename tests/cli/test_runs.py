@@ -72,6 +72,17 @@ def test_groups_have_counts(folder: Path) -> None:
     assert {(row["kept_by"], row["runs"]) for row in rows} == {("log", 2), ("tensorboard", 1)}
 
 
+def test_runs_that_cannot_be_read_are_counted_and_named_if_asked_for(folder: Path) -> None:
+    for number in range(5):
+        (folder / f"bad{number}.log.gz").write_bytes(b"\x1f\x8bno gzip")
+    *named, last = gputel(str(folder)).stderr.splitlines()
+    assert [line.startswith(f"left out: {folder}/bad{n}.log.gz: cannot") for n, line in enumerate(named)] == [
+        True
+    ] * 3
+    assert last == "left out: 2 more; -v names them"
+    assert gputel(str(folder), "-v").stderr.count("left out: ") == 5
+
+
 def test_sql_asks_the_tables(folder: Path) -> None:
     gputel(str(folder))
     assert runs("--no-update", "--sql", "SELECT count(*) AS n FROM runs") == [{"n": 3}]
