@@ -7,9 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from functools import wraps
 from importlib import import_module
-from typing import Any
 
 import click
 
