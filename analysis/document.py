@@ -186,6 +186,7 @@ class FactList:
         """Masks secrets, for every output."""
         pairs = {name: words and mask(words) for name, words in self.pairs.items()}
         object.__setattr__(self, "pairs", pairs)
+        object.__setattr__(self, "title", mask(self.title))
 
     def known(self) -> dict[str, str]:
         return {name: words for name, words in self.pairs.items() if words}

@@ -11,6 +11,10 @@ class GputelError(Exception):
         self.place, self.fault, self.hint, self.exit_code = place, fault, hint, exit_code
         super().__init__(f"{place}: {fault}" + (f"; {hint}" if hint else ""))
 
+    def as_json(self) -> dict[str, str]:
+        """An item of the `errors` in the JSON of a command that goes on without it."""
+        return {"path": self.place, "message": self.fault + (f"; {self.hint}" if self.hint else "")}
+
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.place, self.fault, self.hint, self.exit_code)
 

@@ -6,7 +6,7 @@ Values of options that are more than a word or a number.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -131,7 +131,7 @@ def _was_typed(option: str) -> bool:
 
 def write(
     page: Document,
-    kinds: list[str],
+    kinds: Sequence[str],
     out: Path,
     name: str,
     *,

@@ -142,13 +142,13 @@ def _read(
         try:
             named += sources.find(word, skipped)
         except GputelError as error:
-            errors.append(_fault(error, word))
+            errors.append(error.as_json())
     limits = files.Limits(max_bytes, show.note)
     read: list[tuple[RunSource, Log]] = []
     with sources.reading(named):
         for source, log in zip(named, _open(named, formats, limits), strict=True):
             if isinstance(log, GputelError):
-                errors.append(_fault(log, ""))
+                errors.append(log.as_json())
             elif log.binary:
                 skipped.append(Skipped(source.path, log.binary))
             else:
@@ -167,10 +167,6 @@ def _open(named: Iterable[RunSource], formats: Any, limits: Limits) -> Iterator[
             yield from (files.stream(sys.stdin.buffer, "stdin", "-", formats, limits=limits) for _ in group)
         else:
             yield from read_many([source.path for source in group], formats, limits)
-
-
-def _fault(error: GputelError, path: str) -> dict[str, str]:
-    return {"path": error.place or path, "message": error.fault + (f"; {error.hint}" if error.hint else "")}
 
 
 def _write_tables(logs: list[Log], folder: Path, kind: TableKind, *, force: bool) -> None:

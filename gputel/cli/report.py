@@ -1,19 +1,23 @@
-"""`gputel report [RUN]`"""
+"""`gputel report [RUN]...`"""
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import options, progress_line
+from gputel.cli import options, progress_line, reports, show, sources
 from gputel.cli.help import Command, Groups
+from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.report.run_report import Report
     from gputel.analysis.runs import RunData
+    from gputel.analysis.runs.paths import Skipped
+    from gputel.cli.reports import WantedReport
+    from gputel.cli.sources import RunSource
 
 NAME = "gputel-report"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -21,6 +25,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 EXAMPLES = (
     "gputel report",
     "gputel report train.log --html",
+    "gputel report runs/* --html --out runs",
     "gputel report --gpu gpu_metrics.csv --log train.log",
 )
 GROUPS: Groups = {
@@ -30,7 +35,7 @@ GROUPS: Groups = {
 
 
 @click.command("report", cls=Command, examples=EXAMPLES, groups=GROUPS)
-@click.argument("words", nargs=-1, metavar="[RUN]")
+@click.argument("words", nargs=-1, metavar="[RUN]...")
 @click.option("--gpu", type=FILE, metavar="FILE", help="A table of GPU readings, of nvidia-smi or your own.")
 @click.option("--log", type=FILE, metavar="FILE", help="The log of the training that ran at the same time.")
 @click.option("--offset", callback=options.with_sign, metavar="TIME", help="Added to the clock of --gpu.")
@@ -45,58 +50,72 @@ def command(
     gpu: Path | None,
     log: Path | None,
     offset: float,
-    keep_idle: bool,
-    price: float | None,
     out: Path,
-    force: bool,
-    as_json: bool,
-    **asked: bool,
+    **asked: Any,
 ) -> int:
     """Show what a run was, where its time and energy went, and what held it up.
 
-    RUN is a run folder, a log, or `latest`, the default. --gpu and --log join a table of readings and a log that
-    were not recorded together.
+    RUN is a run folder, a log, a store, a folder of these, or `latest`, the default. Several runs have a line
+    each, and with --html a page each. --gpu and --log join a table of readings and a log that were not recorded
+    together.
     """
+    flags = {flag: asked.pop(flag) for flag in options.FLAGS}
+    kinds = options.checked(flags, out, NAME, {}, force=asked["force"])
+    wanted = reports.WantedReport(NAME, kinds, options.picture_look(), **asked)
+    if gpu or log or offset:
+        return _show(_beside_each_other(words, gpu, log, offset), out, wanted)
+    named, faults = _named(words or ("latest",))
+    if len(named) + len(faults) > 1:
+        return reports.show_reports(named, faults, out, wanted)
+    return _show(sources.parsed_subject(named[0], *words), out, wanted)
+
+
+def _show(run: RunData, out: Path, wanted: WantedReport) -> int:
+    """Prints and writes the report of one run."""
     from gputel.analysis.documents.report import report_document
     from gputel.analysis.report.run_report import answer, make_report
-    from gputel.cli import show
 
-    kinds = options.checked(asked, out, NAME, {}, force=force)
-    report = make_report(_run(words, gpu, log, offset), keep_idle=keep_idle)
-    if kinds or not as_json:
-        document = report_document(report, keep_idle=keep_idle, panels=bool(kinds), price=price)
-    if kinds:
-        options.write(document, kinds, out, NAME, force=force)
-    if as_json:
+    report = make_report(run, keep_idle=wanted.keep_idle)
+    if wanted.kinds or not wanted.as_json:
+        document = report_document(
+            report, keep_idle=wanted.keep_idle, panels=bool(wanted.kinds), price=wanted.price
+        )
+    if wanted.kinds:
+        options.write(document, wanted.kinds, out, NAME, force=wanted.force)
+    if wanted.as_json:
         show.as_json(answer(report))
     else:
         show.document(document)
     return _exit_code(report)
 
 
-def _run(words: tuple[str, ...], gpu: Path | None, log: Path | None, offset_s: float) -> RunData:
-    """The run that the arguments name, or a table of readings beside a log."""
-    from gputel.analysis import runs
-    from gputel.cli import sources
-    from gputel.telemetry.errors import GputelError
+def _named(words: Sequence[str]) -> tuple[list[RunSource], list[GputelError]]:
+    """Every run that the words name, and the faults of those that name none; of one word that is raised."""
+    named: list[RunSource] = []
+    faults: list[GputelError] = []
+    skipped: list[Skipped] = []
+    for word in sources.in_natural_order(words):
+        try:
+            named += sources.find(word, skipped)
+        except GputelError as error:
+            faults.append(error)
+    show.skipped(skipped)
+    if not named and len(faults) == 1:
+        raise faults[0]
+    return named, faults
 
-    run = words[0] if words else None
-    if len(words) > 1:
-        joined = " ".join(map(shlex.quote, words))
-        hint = sources.hint_for_output(words[-1]) or (
-            "a table of readings and a log are 'gputel report --gpu TABLE --log LOG', "
-            f"runs are 'gputel compare {joined}'"
-        )
-        raise GputelError("gputel report", f"takes one run, not {len(words)}", hint, exit_code=2)
-    if gpu and log and not run:
-        return runs.from_table_and_log(gpu, log, offset_s)
-    if log and not (run or gpu or offset_s):
+
+def _beside_each_other(words: Sequence[str], gpu: Path | None, log: Path | None, offset_s: float) -> RunData:
+    """The run of a table of readings beside a log."""
+    from gputel.analysis.runs import from_table_and_log
+
+    if gpu and log and not words:
+        return from_table_and_log(gpu, log, offset_s)
+    if log and not (words or gpu or offset_s):
         return sources.one_subject(str(log))
-    if gpu or log or offset_s:
-        raise GputelError(
-            "gputel report", "--gpu and --log go together, and without RUN", "name both", exit_code=2
-        )
-    return sources.one_subject(run or "latest")
+    raise GputelError(
+        "gputel report", "--gpu and --log go together, and without RUN", "name both", exit_code=2
+    )
 
 
 def _exit_code(report: Report) -> int:

@@ -138,7 +138,6 @@ def without_copies(read: Sequence[tuple[RunSource, Log]]) -> tuple[list[Log], li
 
 def subject(source: RunSource) -> RunData:
     """The run that comparisons, reports and gates take."""
-
     from gputel.analysis import runs
     from gputel.analysis.logs import files
     from gputel.analysis.runs import read_run
@@ -159,10 +158,16 @@ def one_subject(word: str) -> RunData:
             f"holds {len(found)} {many}, and this needs one",
             f"name one of them, such as {such.path}; 'gputel runs {word}' shows all of them",
         )
-    only = subject(found[0])
-    if only.recording is None and only.log.is_empty:
-        raise GputelError(word, "nothing in it could be parsed", f"see 'gputel parse {word}'", exit_code=3)
-    return only
+    return parsed_subject(found[0], word)
+
+
+def parsed_subject(source: RunSource, word: str = "") -> RunData:
+    """The run; a GputelError that calls it `word` if nothing in it can be parsed, with exit code 3."""
+    run = subject(source)
+    if run.recording is None and run.log.is_empty:
+        place = word or f"{source.path}"
+        raise GputelError(place, "nothing in it could be parsed", f"see 'gputel parse {place}'", exit_code=3)
+    return run
 
 
 def one_run(word: str) -> Path:

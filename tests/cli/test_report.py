@@ -251,20 +251,25 @@ def test_readings_alone_are_reported_without_verdicts_on_a_training(apart: tuple
     assert "GPUs over 2 min 20 s" in report(apart[0], "--keep-idle")
 
 
+def test_table_of_readings_beside_a_log_says_how_to_join_them(apart: tuple[str, str]) -> None:
+    said = gputel("report", *apart)
+    assert said.returncode == 0
+    assert said.stdout.startswith("2 reports\n")
+    assert said.stderr == (
+        f"{apart[0]} has GPU readings only: gputel report --gpu {apart[0]} --log LOG joins it with a log\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
+        (["page.html"], "page.html: no such file or folder; to write it, say --out page.html"),
         (["--gpu", "gpu.csv"], "gputel report: --gpu and --log go together, and without RUN; name both"),
         (
             ["a", "--gpu", "gpu.csv", "--log", "gpu.csv"],
             "gputel report: --gpu and --log go together, and without RUN",
         ),
         (["nowhere"], "nowhere: no such file or folder"),
-        (
-            ["gpu.csv", "train.log"],
-            "gputel report: takes one run, not 2; a table of readings and a log are 'gputel report --gpu TABLE",
-        ),
-        (["run", "page.html"], "gputel report: takes one run, not 2; to write it, say --out page.html"),
         (["--gpu", "train.log", "--log", "train.log"], "train.log: no GPU readings were found in it"),
     ],
 )
