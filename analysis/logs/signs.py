@@ -129,10 +129,11 @@ _DAY = (
     rb"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?,? +\d{1,2}\b"
     rb"|\d{1,2}[ -](?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?[ -]\d{4})"
 )
-# The dated first line of a start: no event, but the reason why steps begin again.
+# The first line of a start, dated or of another fold: no event, but the reason why steps begin again.
 HEADING = _sign(
     None,
-    rb"(?i)^(?!.*\bepoch)(?:[=*#~-]{3,}.*" + _DAY + rb".*"
+    rb"(?i)^(?!.*\bepoch)(?:[^a-z]*(?:(?:start\w*|train\w*|cross[- ]?validation|cv|running) )?(?:fold|seed|trial)\b"
+    rb"[ #:=]{0,4}\d+\b(?:(?: ?/ ?| of )\d+)?[^\d.]{0,40}$|[=*#~-]{3,}.*" + _DAY + rb".*"
     rb"|.*\b(?:run|session|job|experiment|training) (?:was )?(?:started|starts|starting|began|begins)\b.{0,20}"
     + _DAY
     + rb".*)$",
@@ -162,6 +163,7 @@ WORTH = patterns.lazy_regex(
     rb"|training (?:is|has|was|run|now|comp|fin|done|end|loop|succ)|(?:ed|done|total|end of) training"
     rb"|epochs completed|reached|\bdone\b|exception|percentage"
     rb"|(?m:^[=*#~-]{3,}[^\n]*\d\d)|(?:start|beg[ai]n)(?:s|ed|ing)?\b[^\n]{0,20}\d\d"
+    rb"|\b(?:fold|seed|trial)[ #:=]{0,4}\d"
 )
 
 

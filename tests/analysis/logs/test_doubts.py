@@ -87,15 +87,20 @@ def test_steps_that_begin_again_after_resumes_are_not(read: Read) -> None:
         "================ Training Loss (Sun Jun  {0}7 08:05:14 2020) ================\n",
         "--- run of 2026-03-0{0} 21:04:52 ---\n",
         "Training started at 0{0}/11/2026 07:00:01\n",
+        "========== fold: {0} training ==========\n",
+        "\U0001f4c2 Fold {0}/5\n",
+        "Trial #{0}\n",
     ],
 )
-def test_steps_that_begin_again_under_a_dated_heading_are_not(read: Read, heading: str) -> None:
+def test_steps_that_begin_again_under_the_heading_of_a_start_are_not(read: Read, heading: str) -> None:
     log = read("".join(heading.format(day) + steps(range(20)) for day in range(1, 6)))
     assert kinds(log) == []
     assert log.events["text"].to_list() == [heading.format(day).strip() for day in range(2, 6)]
 
 
-@pytest.mark.parametrize("heading", ["=== epoch {0} (2026-03-0{0}) ===\n", "=== pass {0} ===\n"])
+@pytest.mark.parametrize(
+    "heading", ["=== epoch {0} (2026-03-0{0}) ===\n", "=== pass {0} ===\n", "fold {0} has 0.8 of it\n"]
+)
 def test_a_heading_of_an_epoch_or_without_a_date_explains_nothing(read: Read, heading: str) -> None:
     assert "steps-fall" in kinds(read("".join(heading.format(i) + steps(range(20)) for i in range(1, 6))))
 
