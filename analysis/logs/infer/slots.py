@@ -70,7 +70,13 @@ def find_slots(shape: LineShape) -> list[Slot]:
             right = right.lstrip()  # `第 3 轮 损失: 2.5`
         counted = COUNTED.match(right)
         glued = at + 1 < shape.slots and UNIT.fullmatch(right)  # to the next value: `E01 B0010`
-        no_unit = counted or glued or _names_one_of_several(right, shape.english)
+        named = _left_key(left, at > 0) is not None
+        no_unit = (
+            counted
+            or glued
+            or _names_one_of_several(right, shape.english)
+            or _names_the_next(shape.english[at + 1 :], named=named)
+        )
         unit, scale, rest = (None, "", right) if no_unit else _unit(right)
         behind = rest.decode(errors="replace")
         slot = Slot(at, _kind(shape.column(at)), _left_key(left, at > 0), unit, scale=scale)
@@ -120,6 +126,15 @@ def _names_one_of_several(right: bytes, literals: Sequence[bytes]) -> bool:
         return False
     others = (other for literal in literals for other in _LETTERED.finditer(b" " + literal))
     return any(other["word"] == name["word"] and other["letter"] != name["letter"] for other in others)
+
+
+def _names_the_next(literals: Sequence[bytes], *, named: bool) -> bool:
+    """Whether a rate behind a value is the name of the next one: `loss 6.1 tok/s: 431`, `loss 6.1 tok/s 431`.
+
+    Without a colon both must fit: the value is `named`, and nothing but the rate tells what the next one is.
+    """
+    rate = _RATE.fullmatch(literals[0]) if len(literals) > 1 else None
+    return rate is not None and (bool(rate["colon"]) or (named and not literals[1][:1].strip(b",;|)]")))
 
 
 def _is_source(slot: Slot, left: str, shape: LineShape) -> bool:
@@ -283,6 +298,7 @@ _MEASURED_AT = lazy_regex(
 )
 _LOGGER = lazy_regex(r"\s-\s|\]\s")  # between a logger's name and its message
 _COUNTED_APART = lazy_regex(rf"(?i)\s*(?P<place>{_PLACE})\s*(?:[:=]|is|was)\s*")
+_RATE = lazy_regex(rb" +[A-Za-z]{1,10}/[A-Za-z]{1,5} *(?P<colon>[:=]?) *")
 _COUNTED_FIRST = lazy_regex(rb"\s+%b\s.*[A-Za-z]" % COUNTED.pattern)
 _AFTER = lazy_regex(r"(?i)(?:\bthe )?(?P<what>[a-z][^|,;:=]*?) +(?:at|after) *$")
 

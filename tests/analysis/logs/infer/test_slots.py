@@ -29,6 +29,10 @@ def keys(*lines: str) -> list[str | None]:
         ("epoch/iter: 9/2579", ["epoch", "iter"]),
         ("hellaswag @ 40: acc 0.2952", ["step", "hellaswag acc"]),
         ("MMLU accuracy: 29/100 = 0.29", [None, None, "MMLU accuracy"]),
+        ("step 3 loss 6.1 tok/s 431", ["step", "loss", "tok/s"]),
+        ("step 3 loss 6.1 tok/s: 431", ["step", "loss", "tok/s"]),
+        ("step 3 loss: 6.1, 431 tok/s, 0.3 s/step", ["step", "loss", "tok/s", "step_time"]),
+        ("rate 431 tok/s 0.3 s/step", ["rate", "step_time"]),
     ],
 )
 def test_value_is_named_by_the_words_beside_it(line: str, names: list[str | None]) -> None:
