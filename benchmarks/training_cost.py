@@ -6,9 +6,11 @@ same memory and on the same machine a second later. A second pairing, `--pairing
 for each block, with and without `gputel record` in front: nothing of the recorder is there in the latter, but two
 processes differ by more than a recorder does.
 
-Beside the elapsed time of a step stands its processor time, which other programs on the machine disturb less: it
-shows what the recorder costs through caches and shared units, but not that it takes a core away for a moment. What
-it takes at most is the recorder's own processor time.
+Elapsed times differ by more than a recorder costs where other programs run. So two figures stand beside them that
+together are its cost: the time for which the training waited, preempted, while the recorder had its core, from
+every context switch of the machine (as root), which other programs do not disturb; and the processor time of a
+step, which they disturb little and which shows what caches and shared units cost. What the recorder takes at most
+is its own processor time.
 
 Without a GPU the recorder samples the fake driver of the tests, whose calls take 3 µs each.
 `python benchmarks/training_cost.py --help`
@@ -40,6 +42,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from context_switches import Tracer, taken_ns  # noqa: E402
+
 from tests.fake_nvml import H100, FakeNvml, build  # noqa: E402
 from tests.recordings import Recorder  # noqa: E402
 
@@ -52,6 +56,19 @@ Block = list[tuple[float, float]]
 """Elapsed and processor time of each step, in milliseconds."""
 Pair = tuple[Block, Block]
 """Without and with the recorder."""
+Taken = tuple[int, int]
+"""How long a block with the recorder took, and for how much of it the recorder had the training's core, in ns."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One configuration, pair by pair."""
+
+    pairs: list[Pair]
+    taken: list[Taken]
+    """Empty without the right to see context switches."""
+    share_of_a_core: float | None
+    """The recorder's, where it is known."""
 
 
 def main() -> None:
@@ -74,12 +91,12 @@ def main() -> None:
                 place = Path(folder) / f"{gpus}-{busy}"
                 place.mkdir()
                 with busy_core(busy):
-                    pairs, share = measure(place, gpus, options)
-                print(row(gpus, busy, pairs, share, options.seed), flush=True)
+                    measured = measure(place, gpus, options)
+                print(row(gpus, busy, measured, options.seed), flush=True)
 
 
-def measure(place: Path, gpus: int, options: argparse.Namespace) -> tuple[list[Pair], float | None]:
-    """The blocks of one configuration, pair by pair, and the recorder's share of a core where it is known."""
+def measure(place: Path, gpus: int, options: argparse.Namespace) -> Measured:
+    """The blocks of one configuration."""
     environment = driver(place, gpus)
     chance = random.Random(options.seed)
     record = ("--hz", f"{options.hz:g}")
@@ -88,9 +105,9 @@ def measure(place: Path, gpus: int, options: argparse.Namespace) -> tuple[list[P
         training = RecordedTraining(place, record, environment)
         with training.going_on():
             blocks = [in_random_order(chance, partial(training.block, options.block)) for _ in pairs]
-            return blocks, training.share_of_a_core(options.steps)
+            return Measured(blocks, training.taken, training.share_of_a_core(options.steps))
     work = partial(whole_process, place, record, environment, options.block)
-    return [in_random_order(chance, work) for _ in pairs], None
+    return Measured([in_random_order(chance, work) for _ in pairs], [], None)
 
 
 def in_random_order(chance: random.Random, block: Callable[[bool], Block]) -> Pair:
@@ -122,6 +139,8 @@ class RecordedTraining:
             os.mkfifo(path)
         command = (sys.executable, __file__, "--train", str(self._orders), str(self._answers))
         self._recorder = Recorder(place / "run", *command, options=tuple(record), env=environment)
+        self._tracer: Tracer | None = None
+        self.taken: list[Taken] = []
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
@@ -129,15 +148,26 @@ class RecordedTraining:
             with self._orders.open("w") as self._tell, self._answers.open() as self._hear:
                 self._steps(WARM_UP)
                 self._ours = self._find_ours(self._recorder)
+                with contextlib.suppress(OSError):
+                    self._tracer = Tracer()
                 yield
         finally:
             self._recorder.stop()
+            if self._tracer is not None:
+                self._tracer.close()
 
     def block(self, steps: int, recorded: bool) -> Block:
         for pid in self._ours:
             os.kill(pid, signal.SIGCONT if recorded else signal.SIGSTOP)
         time.sleep(SETTLE_S)
-        return self._steps(UNTIMED + steps)[UNTIMED:]
+        if self._tracer is not None:
+            self._tracer.switches()  # those before
+        began = time.monotonic_ns()
+        times = self._steps(UNTIMED + steps)
+        if self._tracer is not None and recorded and steps:
+            took, switches = time.monotonic_ns() - began, self._tracer.switches()
+            self.taken.append((took, taken_ns(switches, self._recorder.command(), self._ours)))
+        return times[UNTIMED:]
 
     def share_of_a_core(self, steps: int) -> float:
         """What these processes spend in as many steps without a stop.
@@ -279,6 +309,17 @@ def ratio(pairs: Sequence[tuple[list[float], ...]], of: Callable[[Any], Any] | N
     return Ratio(percent(np.arange(count)), float(low), float(high))
 
 
+def taken_share(blocks: Sequence[Taken], seed: int) -> str:
+    """The share of the training's time that the recorder took from it, with its 95 % interval over blocks."""
+    if not blocks:
+        return ""
+    took, taken = np.array(blocks, np.float64).T
+    chance = np.random.default_rng(seed)
+    picked = chance.integers(0, len(blocks), (RESAMPLES, len(blocks)))
+    low, high = np.percentile(100 * taken[picked].sum(axis=1) / took[picked].sum(axis=1), [2.5, 97.5])
+    return f"{100 * taken.sum() / took.sum():.3f} % ({low:.3f} to {high:.3f})"
+
+
 def head(options: argparse.Namespace) -> str:
     model = next(
         (line.split(":", 1)[1].strip() for line in cpuinfo() if line.startswith("model name")), "unknown"
@@ -289,8 +330,8 @@ def head(options: argparse.Namespace) -> str:
         f"{platform.python_version()}, load {load:.1f} at the start; pairing: {options.pairing}, "
         f"{options.steps} steps of each kind, blocks of {options.block}, {options.hz:g} Hz\n\n"
         "| GPUs | beside | p50 ms without | p99 ms without | p50 | p99 | p50 by pairs | p50 of processor time | "
-        "recorder, of a core | load |\n"
-        "|---|---|---|---|---|---|---|---|---|---|"
+        "taken by the recorder | recorder, of a core | load |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|"
     )
 
 
@@ -300,10 +341,12 @@ def cpuinfo() -> list[str]:
     return []
 
 
-def row(gpus: int, busy: bool, pairs: Sequence[Pair], share: float | None, seed: int) -> str:
+def row(gpus: int, busy: bool, measured: Measured, seed: int) -> str:
     elapsed, processor = (
-        [tuple([step[part] for step in block] for block in pair) for pair in pairs] for part in (0, 1)
+        [tuple([step[part] for step in block] for block in pair) for pair in measured.pairs]
+        for part in (0, 1)
     )
+    share = measured.share_of_a_core
     without = [step for pair in elapsed for step in pair[0]]
     ratios = [
         ratio(elapsed, lambda steps: np.percentile(steps, 50), seed),
@@ -314,6 +357,7 @@ def row(gpus: int, busy: bool, pairs: Sequence[Pair], share: float | None, seed:
     p50, p99 = np.percentile(without, [50, 99])
     beside = "a busy core" if busy else "nothing of ours"
     cells = [str(gpus or "real"), beside, f"{p50:.2f}", f"{p99:.2f}", *map(str, ratios)]
+    cells += [taken_share(measured.taken, seed)]
     cells += ["" if share is None else f"{100 * share:.2f} %", f"{os.getloadavg()[0]:.1f}"]
     return f"| {' | '.join(cells)} |"
 
