@@ -2,8 +2,9 @@
 
     python benchmarks/why.py [--seed N] [--each N] [--worlds 2,3,4] [--kinds lock,loop,...] [--default-limits]
 
-Writes its table into benchmarks/results/why.md, between the marks; what else stands there stays. The kind, the number of ranks and the rank are drawn from the seed. What was
-judged is kept in build/, a line a training: the same command again goes on where it was stopped.
+Writes its table into benchmarks/results/why.md, between two marks; the rest of the page stays. The kind, the
+number of ranks and the rank are drawn from the seed. What was judged is kept in build/, a line a training: the
+same command again goes on where it was stopped.
 
 With `--default-limits` each training is recorded by `gputel record --inside stacks` and hangs after twelve lines;
 judged is the incident that the recorder writes by itself, about 65 s after the last of them. Writes no results.
