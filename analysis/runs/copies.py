@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 
+from gputel.analysis import stores
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -133,6 +135,9 @@ def _are_beside(path: Path, other: Path, *, has_clock: bool, crowded: bool) -> b
         return folders == 1 and (has_clock or other.name in path.parts)
     if crowded or path.parent != other.parent:
         return False
+    file, run = stores.split(path)
+    if run is not None and file == stores.split(other)[0]:
+        return False  # two runs of one database
     return path.name.partition(".")[0] == other.name.partition(".")[0] or has_clock
 
 

@@ -10,6 +10,7 @@ import pytest
 from gputel.analysis.logs.log import Log
 from gputel.analysis.runs import copies, paths
 from gputel.telemetry import run_folder
+from tests.analysis.stores.test_databases import mlflow
 
 LINE = "step {:05d}/00040 (0.00%) | loss: {:.4f} | lrm: 1.00 | dt: {:.2f}ms | tok/sec: 29,001 | mfu: 2.5\n"
 LOSSES = [5 - 3 * step / (step + 7) for step in range(40)]
@@ -83,6 +84,12 @@ def test_logs_of_one_folder_without_times_are_one_run_only_by_their_name(tmp_pat
     for name in ("a.log", "a.log.1", "b.log"):
         (tmp_path / name).write_text(text)
     assert repeated(tmp_path) == [("a.log", "a.log.1")]
+
+
+def test_same_training_repeated_is_another_run_of_its_database(tmp_path: Path) -> None:
+    mlflow(tmp_path / "mlflow.db")
+    assert repeated(tmp_path) == []
+    assert len(paths.parse_all(tmp_path)) == 2
 
 
 def test_folder_of_many_runs_keeps_them_all(folder: Path) -> None:
