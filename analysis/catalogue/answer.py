@@ -101,7 +101,7 @@ def answer(question: RunsQuestion, file: Path) -> RunRows:
             connection,
             names,
             question.where,
-            question.sort,
+            question.sort or (question.by if question.by != (SETTINGS,) else ()),
             question.places,
             None if question.by else question.limit,
         )

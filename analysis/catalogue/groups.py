@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,10 @@ SEEDS = re.compile(
     re.IGNORECASE,
 )
 """Settings in which seeds of one experiment may differ."""
+
+
+FLOAT = struct.Struct("<f")
+MOST_IN_32_BITS = 3e38
 
 
 def experiment(settings: Mapping[str, float | str]) -> str:
@@ -32,13 +37,15 @@ def grouped(
     """Groups rows, whose first cells are the keys and whose others are figures.
 
     Returns the columns (keys, `runs`, then of every figure its mean and its deviation) and a row per group.
+    Fractions that are equal in 32 bits are one: event files hold 0.0003 as 0.00030000001424923540.
     """
     groups: dict[tuple[Any, ...], list[Sequence[Any]]] = {}
     for row in rows:
-        groups.setdefault(tuple(row[: len(keys)]), []).append(row[len(keys) :])
+        groups.setdefault(tuple(map(_rounded, row[: len(keys)])), []).append(row)
     answer = []
-    for key, members in groups.items():
-        cells: list[Any] = [*key, len(members)]
+    for first, *more in groups.values():
+        members = [row[len(keys) :] for row in (first, *more)]
+        cells: list[Any] = [*first[: len(keys)], len(members)]
         for place in range(len(figures)):
             cells += _mean_and_deviation([member[place] for member in members])
         answer.append(tuple(cells))
@@ -46,6 +53,11 @@ def grouped(
     for figure in figures:
         names += [figure, f"{figure} ±"]
     return names, answer
+
+
+def _rounded(key: Any) -> Any:
+    is_fraction = isinstance(key, float) and abs(key) < MOST_IN_32_BITS and not key.is_integer()
+    return FLOAT.unpack(FLOAT.pack(key))[0] if is_fraction else key
 
 
 def _mean_and_deviation(values: Sequence[Any]) -> tuple[float | None, float | None]:

@@ -72,6 +72,15 @@ def test_groups_have_counts(folder: Path) -> None:
     assert {(row["kept_by"], row["runs"]) for row in rows} == {("log", 2), ("tensorboard", 1)}
 
 
+def test_groups_are_in_the_order_of_their_names_unless_asked_otherwise(folder: Path) -> None:
+    def rates(*words: str) -> list[object]:
+        return [row["lr"] for row in runs(str(folder), "--by", "lr", "--columns", "loss", *words)]
+
+    (folder / "0.log").write_text((folder / "b.log").read_text().replace("0.2", "0.03"))
+    assert rates() == [0.03, 0.1, 0.2, None]
+    assert rates("--sort", "-lr") == [0.2, 0.1, 0.03, None]
+
+
 def test_runs_that_cannot_be_read_are_counted_and_named_if_asked_for(folder: Path) -> None:
     for number in range(5):
         (folder / f"bad{number}.log.gz").write_bytes(b"\x1f\x8bno gzip")
