@@ -36,6 +36,8 @@ NO_RUN = "no run is here", f"a run folder holds a {DESCRIPTION} that gputel wrot
 """The fault and the hint of a path that is no run folder."""
 LOCK = f".{DESCRIPTION}.lock"
 """A file that the processes of a recording hold locked, so that no second one goes on with a run that is live."""
+COMPACT_LOCK = ".compact.lock"
+"""A file in each folder of a table; who compacts the table holds it locked."""
 NUMBER = re.compile("[0-9]{1,9}")  # of a segment or a node
 PRIVATE, SHARED = 0o700, 0o750
 """Modes of a run folder: for its user alone, or for their group to read."""

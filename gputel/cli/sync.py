@@ -13,18 +13,21 @@ from gputel.cli.help import Command
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
+    from gputel.telemetry.remote.courier import Sent
     from gputel.telemetry.remote.sidecar import Sending
+    from gputel.telemetry.remote.storage import Storage
 
 EXAMPLES = (
     "gputel sync latest s3://bucket/runs/",
-    "gputel sync runs/20261121-013500-d16 gs://bucket/d16",
+    "gputel sync runs/20261121-013500-d16 gs://bucket/d16 --remove",
 )
 
 
 @click.command("sync", cls=Command, examples=EXAMPLES)
 @click.argument("run", metavar="RUN")
 @click.argument("address", metavar="ADDRESS")
-def command(run: str, address: str) -> None:
+@click.option("--remove", is_flag=True, help="Then remove it from this machine, once all was read back.")
+def command(run: str, address: str, remove: bool) -> None:
     """Send a run to object storage, from where every command reads it.
 
     RUN is a run folder, or `latest`. ADDRESS is s3://, gs:// or az://; with a slash at its end the run keeps its
@@ -48,7 +51,25 @@ def command(run: str, address: str) -> None:
         )
     else:
         show.say(f"everything is at {storage.address} already")
+    if remove:
+        _remove(path, storage, sent)
     show.note(f"next: gputel report {storage.address}")
+
+
+def _remove(run: Path, storage: Storage, sent: Sent) -> None:
+    """Removes a run that has ended from this machine."""
+    from gputel.analysis import progress, text
+    from gputel.cli import show
+    from gputel.telemetry.remote import removal
+
+    if sent.unsealed:
+        raise GputelError(f"{run}", "is still being recorded", "nothing was removed")
+    with progress.stage(f"reading back {run.name}", 0.0):
+        removed = removal.remove(run, storage, sent.homes)
+    show.say(f"removed {text.counted(removed.files, 'file')}, {text.size(removed.bytes)}, from {run}")
+    if removed.left:
+        count = text.counted(len(removed.left), "file")
+        show.note(f"not removed, as it is never sent: {count}, such as {removed.left[0]}")
 
 
 def check(address: str, argv: Sequence[str] = (), *, masks: bool = False) -> None:

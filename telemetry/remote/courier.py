@@ -57,6 +57,8 @@ class Sent:
     bytes: int = 0
     unsealed: list[str] = field(default_factory=list)
     """Who records the segments that have not ended."""
+    homes: dict[Path, str] = field(default_factory=dict, compare=False)
+    """Where each segment lies in storage."""
 
     def add(self, size: int) -> None:
         self.objects += 1
@@ -69,9 +71,9 @@ def send(run: Path, storage: Storage) -> Sent:
     listed = storage.objects()
     for segment in run_folder.open_folder(run).segments:
         recorder = recorder_lock.recorder_of(segment.path)
-        Courier(segment.path, storage, file_kinds.home(segment, run), listed, sent).send(
-            over=recorder is None
-        )
+        courier = Courier(segment.path, storage, file_kinds.home(segment, run), listed, sent)
+        courier.send(over=recorder is None)
+        sent.homes[segment.path] = courier.home
         sent.unsealed += [recorder] if recorder else []
     return sent
 
@@ -93,7 +95,7 @@ class Courier:
         self._masks = run_folder.readable_facts(segment, warn=False).get(MASKS_OUTPUT) is True
         self._sent, self._clock = sent, clock or SystemClock()
         objects = {each.name for each in listed}
-        self._home = home = self._claim(home, objects)
+        self.home = home = self._claim(home, objects)
         own = (name.removeprefix(home) for name in objects if name.startswith(home))
         self._there = {file for file in own if file_kinds.kind_of(file)}
         bundles_there = (file for file in self._there if file_kinds.kind_of(file) == "bundle")
@@ -138,7 +140,7 @@ class Courier:
             content = bundles.encode(pieces, ends, self._clock.stamp(), self._acked)
             self._rate.wait(len(content))
             self._number, self._acked = self._number + 1, None
-            if self._storage.put_new(f"{self._home}{file_kinds.bundle(self._number)}", content):
+            if self._storage.put_new(f"{self.home}{file_kinds.bundle(self._number)}", content):
                 self._ends, self._acked = ends, self._clock.stamp()
                 self._sent.add(len(content))
             else:
@@ -165,7 +167,7 @@ class Courier:
 
     def _read_ends(self) -> dict[str, int]:
         """Where the newest bundle ends; by its first bytes, since its pieces can be large."""
-        name = f"{self._home}{file_kinds.bundle(self._number)}"
+        name = f"{self.home}{file_kinds.bundle(self._number)}"
         return bundles.ends(self._storage.beginning(name, bundles.LENGTH.size + bundles.HEAD_BYTES))
 
     def _put_replaced(self) -> None:
@@ -179,7 +181,7 @@ class Courier:
             with suppress(FileNotFoundError):  # merged into another just now
                 content = (self._segment / file).read_bytes()
                 self._rate.wait(len(content))
-                if self._storage.put_new(f"{self._home}{file}", content):
+                if self._storage.put_new(f"{self.home}{file}", content):
                     self._sent.add(len(content))
                 self._there.add(file)
 
@@ -187,7 +189,7 @@ class Courier:
         """Puts what is replaced when it changes."""
         if self._read(file) != content:
             self._rate.wait(len(content))
-            self._storage.put(f"{self._home}{file}", content)
+            self._storage.put(f"{self.home}{file}", content)
             self._contents[file] = content
             self._there.add(file)
             self._sent.add(len(content))
@@ -195,7 +197,7 @@ class Courier:
     def _read(self, file: str) -> bytes | None:
         """The content of an object; it is asked for once, and known from then on."""
         if file in self._there and file not in self._contents:
-            self._contents[file] = self._storage.get(f"{self._home}{file}")
+            self._contents[file] = self._storage.get(f"{self.home}{file}")
         return self._contents.get(file)
 
 

@@ -31,7 +31,7 @@ ONE_PAGE = 1 << 26  # bytes: zstd finds the times of one GPU again in those of t
 def compact(folder: Path, *, everything: bool) -> None:
     """Compact all parts but the newest, which is still being written; with `everything`, that one too."""
     # Where locks fail, two processes do the same work, which is harmless.
-    with run_folder.locked(folder / ".compact.lock"):
+    with run_folder.locked(folder / run_folder.COMPACT_LOCK):
         _clear_up(folder)
         current = parts.current(folder)
         newest = max((part.last for part in current), default=0)

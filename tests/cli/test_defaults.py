@@ -26,7 +26,7 @@ REFUSED = {
     "plan": "like check out force",
     "info": "",
     "export": "csv parquet to out force",
-    "sync": "",
+    "sync": "remove",
     "nodes": "",
     "share": "to expires",
     "mark": "run",
