@@ -29,9 +29,16 @@ LONGEST_WAIT = timedelta(seconds=60)  # until a server that fails is given up
 PAGE = 1000  # names in an answer to one request for a list
 UNORDERED = "--x-s3"  # ends the names of buckets that list in no order
 LONGEST_FAULT = 200  # letters of what a library says
+NO_RIGHT = "the key has no right to do this", "reading needs get and list, sending needs put"
+REFUSED = "the key or the token is not accepted"
 SIGNS = (
     ("Unable to canonicalize filesystem root", "nothing is here", ""),
     ("NoSuchBucket", "there is no such bucket", "make it first"),
+    ("<Code>SignatureDoesNotMatch<", REFUSED, "is the secret of this key right?"),
+    ("<Code>InvalidAccessKeyId<", REFUSED, "is it a key of this endpoint?"),
+    ("<Code>ExpiredToken<", REFUSED, "it has expired"),
+    ("<Code>InvalidToken<", REFUSED, "is it expired?"),
+    ("status code: 403", *NO_RIGHT),  # of a list it has no exception of its own
     (
         "169.254.169.254",  # where a machine of a cloud has its keys
         "no keys are in the environment",
@@ -238,12 +245,12 @@ def _explanation(error: Exception) -> tuple[str, str]:
     text = str(error)
     if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in text:
         return "nothing is here", ""
-    if isinstance(error, exceptions.PermissionDeniedError):
-        return "the key has no right to do this", "reading needs get and list, sending needs put"
-    if isinstance(error, exceptions.UnauthenticatedError):
-        return "the key or the token is not accepted", "is it expired?"
     for sign, fault, hint in SIGNS:
         if sign in text:
             return fault, hint
+    if isinstance(error, exceptions.PermissionDeniedError):
+        return NO_RIGHT
+    if isinstance(error, exceptions.UnauthenticatedError):
+        return REFUSED, "is it expired?"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return mask(lines[0] if lines else type(error).__name__)[:LONGEST_FAULT], ""

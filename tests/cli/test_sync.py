@@ -173,6 +173,26 @@ def test_place_that_takes_nothing_is_one_line(
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {line}"
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("AWS_SECRET_ACCESS_KEY", "is the secret of this key right?"),
+        ("AWS_ACCESS_KEY_ID", "is it a key of this endpoint?"),
+    ],
+)
+@pytest.mark.parametrize("words", [("report",), ("sync", RUN)])
+def test_key_that_is_not_accepted_is_one_line(
+    words: tuple[str, ...], name: str, hint: str, storage: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest,
+) -> None:  # fmt: skip
+    if request.node.callspec.params["server"] == "moto":
+        pytest.skip("moto accepts any key")
+    monkeypatch.setenv(name, "AKIANOT")
+    assert gputel(*words, storage) == 1
+    fault = f"error: {storage}: the key or the token is not accepted; {hint}"
+    assert capsys.readouterr().err.splitlines()[-1] == fault
+
+
 def test_python_reads_an_address(storage: str) -> None:
     gputel("sync", RUN, storage)
     assert gputel_api.open_run(storage).steps.equals(gputel_api.open_run(RUN).steps)
