@@ -214,9 +214,11 @@ def _samples(log: Log, learned: str) -> Iterator[str]:
         head, _ = files.plain(raw)
     lines = head.decode(errors="replace").split("\n")[:-1][:last]
     chosen = [line for number, line in enumerate(lines, start=1) if number in numbers]
-    sample = samples.compose(chosen, known)
-    if chosen and not samples.check(formats.load(learned + sample, path.stem, str(path))):
-        yield sample
+    whole = lines[min(numbers, default=1) - 1 :]  # where a record spans several lines
+    for sample in filter(None, (samples.compose(part, known) for part in (chosen, whole))):
+        if not samples.check(formats.load(learned + sample, path.stem, str(path))):
+            yield sample
+            return
 
 
 def _print_rows(logs: list[Log]) -> None:

@@ -279,6 +279,14 @@ def test_format_that_was_learned_reads_the_log_that_it_was_learned_from(tmp_path
     assert samples.check(known) == []
 
 
+def test_format_of_records_of_several_lines_is_learned_with_whole_records(tmp_path: Path) -> None:
+    path, learned = tmp_path / "blocks.log", tmp_path / "own.toml"
+    path.write_text("".join(f"Train Round: {i}/9 ...\n  total_loss: {9 / i:.4f}\n" for i in range(1, 10)))
+    assert run(path, "--learn", learned).returncode == 0
+    (sample,) = formats.find(str(learned)).samples
+    assert [row["loss"] for row in sample["rows"]][:2] == [9.0, 4.5]
+
+
 def test_folder_with_a_recording_its_log_and_its_metrics_is_one_run(tmp_path: Path) -> None:
     lines = "".join(LINE % (step, 5 - step / 10) for step in range(20))
     rows = "".join(json.dumps({"step": step, "loss": round(5 - step / 10, 4)}) + "\n" for step in range(20))

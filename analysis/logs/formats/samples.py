@@ -38,7 +38,7 @@ def _needles(known: Format) -> Iterator[str]:
 
 
 def compose(lines: Sequence[str], known: Format) -> str:
-    """The TOML of a sample of these lines, with the rows that the format reads from them."""
+    """The TOML of a sample of these lines, with the rows that the format reads from them; empty if none."""
     from gputel.analysis.logs import summary
 
     text = "\n".join(lines)
@@ -49,8 +49,10 @@ def compose(lines: Sequence[str], known: Format) -> str:
     cells = [
         ", ".join(f"{_key(name)} = {json.dumps(value)}" for name, value in row.items()) for row in tables
     ]
-    inline = ",\n".join(f"    {{ {row} }}" for row in cells)
-    return f"\n[[samples]]\ntext = {json.dumps(text, ensure_ascii=False)}\nrows = [\n{inline},\n]\n"
+    if not cells:
+        return ""
+    inline = "".join(f"    {{ {row} }},\n" for row in cells)
+    return f"\n[[samples]]\ntext = {json.dumps(text, ensure_ascii=False)}\nrows = [\n{inline}]\n"
 
 
 def _is_plain(value: object) -> bool:
