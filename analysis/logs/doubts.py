@@ -55,6 +55,8 @@ class ParsedRows(Protocol):
     def continues(self) -> bool: ...
     @property
     def unread(self) -> tuple[str, int, int] | None: ...
+    @property
+    def has_ambiguous_dates(self) -> bool: ...
     def metrics(self) -> list[str]: ...
 
 
@@ -353,6 +355,18 @@ def _epochs_passed(log: ParsedRows) -> int:
     return rows.select("phase", "attempt", pl.col("epoch").floor()).drop_nulls().n_unique()
 
 
+def _date_order(log: ParsedRows) -> Iterator[Doubt]:
+    """Dates such as 03/04/2026 that may be of two months."""
+    if log.has_ambiguous_dates and log.records["time"].count():
+        yield _doubt(
+            "date-order",
+            "the day and the month of the dates may stand in either order, and the month was read first",
+            "times of day and durations are right, the date may not be",
+            {},
+            log.records["line"][0],
+        )
+
+
 def _is_constant(values: pl.Series) -> bool:
     """Whether all values are one, nulls aside."""
     return bool(values.min() == values.max())
@@ -382,4 +396,5 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     _epochs_overlap,
     _unread,
     _unread_losses,
+    _date_order,
 )

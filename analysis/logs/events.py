@@ -17,7 +17,8 @@ import polars as pl
 
 from gputel.analysis import columns
 from gputel.analysis.logs import outcome
-from gputel.analysis.logs.frames import DATED, MOST, TYPES, UTC
+from gputel.analysis.logs.date_order import UNSHIFTED, Calendar
+from gputel.analysis.logs.frames import MOST, TYPES, UTC
 from gputel.analysis.logs.outcome import LogEvent
 from gputel.analysis.logs.saved_steps import saved_step
 from gputel.analysis.logs.signs import BEGIN_AGAIN
@@ -50,9 +51,9 @@ class StepEvents:
     events: list[LogEvent] = field(default_factory=list)
     steps: list[int | None] = field(default_factory=list)
 
-    def frame(self, shift: int) -> pl.DataFrame:
-        """The events as a frame; adds `shift` to times that lack their date."""
-        times = [e.time if e.time is None or e.time >= DATED else e.time + shift for e in self.events]
+    def frame(self, calendar: Calendar = UNSHIFTED) -> pl.DataFrame:
+        """The events as a frame; `calendar` says what their times lack."""
+        times = [None if e.time is None else calendar.moment(e.time) for e in self.events]
         lists: dict[str, list[Any]] = {
             "kind": [e.kind for e in self.events],
             "line": [e.line for e in self.events],

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from gputel.analysis import columns
+from gputel.analysis.logs.date_order import AHEAD, AMBIGUOUS, DATED, DAY, Calendar
 from gputel.analysis.logs.log import DEFAULT_PHASE
 
 Numbers = npt.NDArray[np.float64]
@@ -223,7 +224,6 @@ Place = tuple[str, int]  # name of the phase, and attempt of that name
 Places = dict[tuple[int, int], Place]  # by number of the phase, and attempt
 Frame = Callable[[], pl.DataFrame]
 
-DATED = 10**18  # September 2001; earlier times lack their date and count from the log's own start
 UTC = pl.Datetime("ns", "UTC")
 TYPES: dict[str, type[pl.DataType] | pl.DataType] = {
     **dict.fromkeys(("phase", "name", "rank", "kind", "text"), pl.String),
@@ -250,13 +250,13 @@ class Together:
     """Collects the rows of many logs and makes all their frames at once."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[FrameKind, Place, int], _Group] = {}
+        self._groups: dict[tuple[FrameKind, Place, Calendar], _Group] = {}
 
-    def add(self, kind: FrameKind, rows: Rows, places: Places, shift: int) -> Frame:
+    def add(self, kind: FrameKind, rows: Rows, places: Places, calendar: Calendar) -> Frame:
         """Adds the rows of a log; call what it returns once the rows of all logs are added."""
         if len(places) > 1:
-            return lambda: readable(unnamed(kind, rows), places, shift)
-        key = (kind, next(iter(places.values()), (DEFAULT_PHASE, 1)), shift)
+            return lambda: readable(unnamed(kind, rows), places, calendar)
+        key = (kind, next(iter(places.values()), (DEFAULT_PHASE, 1)), calendar)
         group = _Group(*key) if rows.is_spread else self._groups.setdefault(key, _Group(*key))
         number = len(group.rows)
         group.rows.append(rows)
@@ -270,11 +270,11 @@ class Together:
 
 @dataclass
 class _Group:
-    """Logs that have the same phase, attempt and shift of time."""
+    """Logs that have the same phase, attempt and calendar."""
 
     kind: FrameKind
     place: Place
-    shift: int
+    calendar: Calendar
     rows: list[Rows] = field(default_factory=list)
     frames: list[pl.DataFrame] | None = None
 
@@ -289,7 +289,7 @@ class _Group:
         whole = joined(self.rows) if len(self.rows) > 1 else self.rows[0]
         self.rows = []
         frame = whole.frame(self.kind.first, {"phase": phase, "attempt": attempt}, self.kind.order)
-        frame = _dated(frame, self.shift)
+        frame = _dated(frame, self.calendar)
         self.frames = [
             _in_order(_with(frame.slice(start, end - start), own))
             for own, (start, end) in zip(names, pairwise(edges), strict=True)
@@ -318,7 +318,7 @@ def begun(frame: pl.DataFrame) -> Iterator[tuple[int, int]]:
         yield int(phases[row]), int(attempts[row])
 
 
-def readable(frame: pl.DataFrame, places: Places, shift: int) -> pl.DataFrame:
+def readable(frame: pl.DataFrame, places: Places, calendar: Calendar) -> pl.DataFrame:
     """Replaces numbers of phases by names, and numbers of nanoseconds by times."""
     if len(places) <= 1:
         phase, attempt = next(iter(places.values()), (DEFAULT_PHASE, 1))
@@ -332,14 +332,25 @@ def readable(frame: pl.DataFrame, places: Places, shift: int) -> pl.DataFrame:
         )
         joined = frame.join(keys, on=["phase", "attempt"], how="left", maintain_order="left")
         named = joined.with_columns(phase="_phase", attempt="_attempt").drop("_phase", "_attempt")
-    return _dated(named, shift)
+    return _dated(named, calendar)
 
 
-def _dated(named: pl.DataFrame, shift: int) -> pl.DataFrame:
+def _dated(named: pl.DataFrame, calendar: Calendar) -> pl.DataFrame:
     if named["time"].null_count() == named.height:
         return _replaced(named, constant("time", None, UTC, named.height))
-    moment = pl.col("time") + pl.when(pl.col("time") < DATED).then(shift).otherwise(0)
+    time = pl.col("time")
+    moment = time + pl.when(time < DATED).then(calendar.shift).otherwise(0)
+    last: Any = named["time"].max()
+    if last >= AMBIGUOUS:
+        moment = pl.when(time < AMBIGUOUS).then(moment).otherwise(_by_order(time - AHEAD, calendar.day_first))
     return named.with_columns(moment.cast(pl.Int64).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
+
+
+def _by_order(moment: pl.Expr, day_first: bool) -> pl.Expr:
+    """Moments that were read with the month first."""
+    read = moment.cast(pl.Int64).cast(pl.Datetime("ns"))
+    days = pl.date(read.dt.year(), read.dt.day(), read.dt.month()).cast(pl.Datetime("ns")).cast(pl.Int64)
+    return days + moment % DAY if day_first else moment
 
 
 def _replaced(frame: pl.DataFrame, column: pl.Series) -> pl.DataFrame:

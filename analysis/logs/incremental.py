@@ -28,6 +28,7 @@ import polars as pl
 
 from gputel.analysis import columns
 from gputel.analysis.logs import events, frames, parser
+from gputel.analysis.logs.date_order import UNSHIFTED, Calendar
 from gputel.analysis.logs.events import EventTracker, LineRange, StepEvents
 from gputel.analysis.logs.frames import EVALS, PARTIALS, RECORDS, FrameKind, Place, Places, Rows
 from gputel.analysis.logs.log import DEFAULT_PHASE
@@ -103,22 +104,24 @@ class OpenFrames:
 class OpenRows:
     """Open rows whose frames are made when they are first asked for, which for most increments is never."""
 
-    def __init__(self, records: Rows, evals: Rows, events: StepEvents, places: Places, shift: int) -> None:
+    def __init__(
+        self, records: Rows, evals: Rows, events: StepEvents, places: Places, calendar: Calendar
+    ) -> None:
         self._rows = (records, evals)
         self._events = events
-        self._places, self._shift = places, shift
+        self._places, self._calendar = places, calendar
 
     @cached_property
     def records(self) -> pl.DataFrame:
-        return _frame(self._rows[0], RECORDS, self._places, self._shift)
+        return _frame(self._rows[0], RECORDS, self._places, self._calendar)
 
     @cached_property
     def evals(self) -> pl.DataFrame:
-        return _frame(self._rows[1], EVALS, self._places, self._shift)
+        return _frame(self._rows[1], EVALS, self._places, self._calendar)
 
     @cached_property
     def events(self) -> pl.DataFrame:
-        return self._events.frame(self._shift)
+        return self._events.frame(self._calendar)
 
 
 class Increments:
@@ -142,7 +145,7 @@ class Increments:
         self._events = EventTracker()
         self._places: Places = {}
         self._names: list[str] = []
-        self._shift = 0
+        self._calendar = UNSHIFTED
 
     @property
     def parser(self) -> Parser:
@@ -163,7 +166,7 @@ class Increments:
     def began(self) -> int | None:
         """The timestamp of the first line that has one, in ns; None so far."""
         first = self.parser.began()
-        return None if first is None else first + self._shift
+        return None if first is None else self._calendar.moment(first)
 
     @property
     def cause(self) -> LogEvent | None:
@@ -210,7 +213,7 @@ class Increments:
         opened = _open_rows(assembler)
         keys = [key for some in (rows, evals, opened[0]) for key in some.places()]
         renamed = self._rename(keys, assembler.stages.names)
-        self._shift = shift = assembler.stamps.shift(latest or datetime.now(timezone.utc))
+        self._calendar = calendar = assembler.stamps.calendar(latest or datetime.now(timezone.utc))
         records = frames.unnamed(RECORDS, rows) if rows.count else None
         ranges = _line_ranges(records, self._places) if records is not None else []
         named = self._named(records, _nothing().records)
@@ -222,13 +225,13 @@ class Increments:
             named,
             self._named(frames.unnamed(EVALS, evals) if evals.count else None, _nothing().evals),
             self._named(frames.unnamed(PARTIALS, partials) if partials.count else None, _nothing().partials),
-            done.frame(shift) if done.events else _nothing().events,
+            done.frame(calendar) if done.events else _nothing().events,
             afresh,
             {} if afresh else renamed,
             self._new_rejects(),
             self._ended,
             frozenset(draft.line.number for draft in assembler.drafts() if draft.redraw),
-            OpenRows(*opened, open_events, dict(self._places), shift),
+            OpenRows(*opened, open_events, dict(self._places), calendar),
         )
 
     def _rename(self, keys: Iterable[tuple[int, int]], names: list[str | None]) -> dict[Place, Place]:
@@ -246,7 +249,7 @@ class Increments:
         return {old: self._places[key] for key, old in before.items() if self._places[key] != old}
 
     def _named(self, frame: pl.DataFrame | None, nothing: pl.DataFrame) -> pl.DataFrame:
-        return nothing if frame is None else _named(frame, self._places, self._shift)
+        return nothing if frame is None else _named(frame, self._places, self._calendar)
 
     def _new_events(self) -> list[LogEvent]:
         assembler, reported = self._assembler, self.parser.outcome.events
@@ -268,8 +271,10 @@ class Increments:
 
 @lru_cache(maxsize=1)
 def _nothing() -> Increment:
-    records, evals = (frames.readable(frames.unnamed(kind, Rows()), {}, 0) for kind in (RECORDS, EVALS))
-    return Increment(records, evals, records, StepEvents().frame(0))
+    records, evals = (
+        frames.readable(frames.unnamed(kind, Rows()), {}, UNSHIFTED) for kind in (RECORDS, EVALS)
+    )
+    return Increment(records, evals, records, StepEvents().frame())
 
 
 def _open_rows(assembler: Assembler) -> tuple[Rows, Rows]:
@@ -287,13 +292,13 @@ def _open_rows(assembler: Assembler) -> tuple[Rows, Rows]:
     return records, evals
 
 
-def _frame(rows: Rows, kind: FrameKind, places: Places, shift: int) -> pl.DataFrame:
-    return _named(frames.unnamed(kind, rows), places, shift)
+def _frame(rows: Rows, kind: FrameKind, places: Places, calendar: Calendar) -> pl.DataFrame:
+    return _named(frames.unnamed(kind, rows), places, calendar)
 
 
-def _named(frame: pl.DataFrame, places: Places, shift: int) -> pl.DataFrame:
+def _named(frame: pl.DataFrame, places: Places, calendar: Calendar) -> pl.DataFrame:
     here = {key: places.get(key, (DEFAULT_PHASE, 1)) for key in frames.begun(frame)}
-    return frames.readable(frame, here, shift)
+    return frames.readable(frame, here, calendar)
 
 
 def _line_ranges(frame: pl.DataFrame, places: Places) -> list[LineRange]:

@@ -85,6 +85,7 @@ class Log:
     began: int | None = None  # the timestamp of its first line that has one
     continues: bool = False  # whether its first lines speak of weights that were trained before
     unread: tuple[str, int, int] | None = None  # a loss that no pattern has read, how often, its first line
+    has_ambiguous_dates: bool = False  # whether their day and month may stand in either order
     binary: str | None = None  # the kind of a file that is no text, such as a checkpoint
     started: int | None = None
     ended: int | None = None

@@ -11,14 +11,16 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gputel.analysis.logs import patterns
+from gputel.analysis.logs.date_order import DAY, Calendar, DateOrder, day_of
 
 Ints = npt.NDArray[np.int64]
+_Hours = TypeVar("_Hours", int, Ints)
 Letters = npt.NDArray[np.uint8]  # row i holds the letter at position i of every text
 _RANK = patterns.lazy_regex(
     rb"\[?(?:local_|global_)?rank[ :=]?\s*(?P<rank>\d+)\]?|\[default(?P<default>\d+)\]:"
@@ -27,6 +29,12 @@ _RANK = patterns.lazy_regex(
     re.IGNORECASE,
 )
 _MONTHS = {m: i + 1 for i, m in enumerate(b"jan feb mar apr may jun jul aug sep oct nov dec".split())}
+_ORDERED = (  # a date whose day and month may stand in either order, and its clock
+    rb"(?<![\d./-])(?P<n1>\d\d?)(?P<sign>[/.-])(?P<n2>\d\d?)(?P=sign)(?P<y>\d{4})(?:[ T]|, ?)"
+    rb"(?P<h>\d\d?):(?P<mi>\d\d)(?::(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?)?(?P<pm> ?[AaPp][Mm]\b)?"
+    rb"(?P<z> ?(?:Z\b|UTC\b|[+-]\d\d:?\d\d\b))?"
+    rb"(?P<python> - (?:INFO|WARNING|ERROR|DEBUG)\b| \[(?:INFO|WARNING)\|)?"
+)
 _CLOCK = (
     rb"(?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?(?P<z> ?(?:Z\b|UTC\b|[+-]\d\d:?\d\d\b))?"
 )
@@ -34,7 +42,6 @@ _DATED = [
     patterns.lazy_regex(form + _CLOCK)
     for form in (
         rb"(?P<y>\d{4})[-/.](?P<mo>\d\d)[-/.](?P<d>\d\d)(?:[T _]|, ?)",
-        rb"(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>\d{4})(?: |, ?)",
         rb"(?P<d>\d\d)/(?P<name>[A-Z][a-z]{2})/(?P<y>\d{4})[ :]",
         rb"(?P<name>[A-Z][a-z]{2}) +(?P<d>\d\d?) (?P<y>\d{4}) ",
         rb"\b[IWEFDC](?P<mo>\d\d)(?P<d>\d\d) ",
@@ -44,15 +51,15 @@ _DATED = [
         rb"\[E(?P<mo>\d)(?P<d>\d\d) ",
     )
 ]
+_DATED.insert(1, patterns.lazy_regex(_ORDERED))
 _BARE = patterns.lazy_regex(rb"(?<![\d:/-])" + _CLOCK + rb"(?![\d:])")
 _SECONDS = patterns.lazy_regex(
     rb"^\s*\[?(?P<s>1[5-9]\d{8}|2\d{9})(?:\.(?P<f>\d{1,9})|(?P<ms>\d{3}))?\]?(?=[\s:|,]|$)"
 )
-_ANY = patterns.lazy_regex(rb"\d\d:\d\d:\d\d|[12]\d{9}")  # is in each of them
+_ANY = patterns.lazy_regex(rb"\d\d:\d\d:\d\d|[12]\d{9}|[/.-]\d{4}[ T,] ?\d\d?:\d\d")  # is in each of them
 PREFIX = 80  # bytes of a line in which its timestamp stands
-_NUMBERS = ("y", "mo", "d", "h", "mi", "s", "f")
-_DAY = 86_400_000_000_000
-STEP_BACK = _DAY // 24  # how far a clock may be set back over midnight
+_NUMBERS = ("y", "mo", "d", "n1", "n2", "h", "mi", "s", "f")
+STEP_BACK = DAY // 24  # how far a clock may be set back over midnight
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _YEARS = range(1970, 2262)  # that 64 bits of nanoseconds reach
 _NO_YEAR = 1972  # a leap year, so that 29 February is a day
@@ -78,12 +85,13 @@ def rank_of_all(letters: Letters) -> str | Literal[False] | None:
 
 
 class Stamps:
-    """Reads timestamps in the order of lines as nanoseconds since 1970, once `shift` is added."""
+    """Reads timestamps in the order of lines as nanoseconds since 1970, once the `calendar` is known."""
 
     def __init__(self) -> None:
         self._kind: re.Pattern[bytes] | None = None
         self._last: int | None = None
         self._turns = 0  # days or years that have passed
+        self._order = DateOrder()
         self._lacks = ""  # what the timestamps lack: "", "year" or "date"
 
     def read(self, prefix: bytes) -> int | None:
@@ -115,9 +123,13 @@ class Stamps:
 
     def _moments(self, found: re.Match[bytes], part: dict[str, Ints]) -> Ints | None:
         fraction = part["f"] * 10 ** (9 - len(found["f"])) if "f" in part else 0
-        clock = (part["h"] * 60 + part["mi"]) * 60 + part["s"] - _zone(found["z"])
+        seconds = part.get("s", 0)
+        clock = (_hours(part["h"], found) * 60 + part["mi"]) * 60 + seconds - _zone(found["z"])
         moments: Ints = clock * 1_000_000_000 + fraction
-        turn, lacks = (0, "") if "y" in part else (366 * _DAY, "year") if "d" in part else (_DAY, "date")
+        turn, lacks = (0, "") if "y" in part else (366 * DAY, "year") if "d" in part else (DAY, "date")
+        if "n1" in part:
+            ordered = part["y"] * 10_000 + part["n1"] * 100 + part["n2"]
+            return self._on_their_days(ordered, moments, found)
         if "d" in part:
             month = part["mo"] if "mo" in part else _MONTHS[found["name"].lower()]
             dates = part.get("y", np.array([_NO_YEAR])) * 10_000 + month * 100 + part["d"]
@@ -126,7 +138,7 @@ class Stamps:
                 known = [_day(date // 10_000, date // 100 % 100, date % 100) for date in days.tolist()]
             except ValueError:
                 return None
-            moments = moments + np.array(known, dtype=np.int64)[places] * _DAY
+            moments = moments + np.array(known, dtype=np.int64)[places] * DAY
         if not turn:
             return moments
         moments = moments + self._turns * turn
@@ -138,6 +150,24 @@ class Stamps:
         self._lacks, self._last = lacks, max(int(latest[-1]), int(before[0]))
         return moments
 
+    def _on_their_days(self, dates: Ints, clocks: Ints, found: re.Match[bytes]) -> Ints | None:
+        """Adds the days of dates whose numbers are in either order; None if one is no date."""
+        turns = dates[np.append(True, dates[1:] != dates[:-1])].tolist()
+        try:
+            days = {each: self._day(each // 10_000, each // 100 % 100, each % 100, found) for each in turns}
+        except ValueError:
+            return None
+        return clocks + np.array([days[each] for each in dates.tolist()], dtype=np.int64)
+
+    def _day(self, year: int, first: int, second: int, found: re.Match[bytes]) -> int:
+        """When the day begins, as `Calendar` takes it; notes the order of its numbers."""
+        if year not in _YEARS:
+            raise ValueError(year)
+        known = True if found["sign"] == b"." else None
+        day, ahead = day_of(year, first, second, known=known)
+        self._order.see(year, first, second, known=known, american=found["python"] is not None)
+        return (day.toordinal() - _EPOCH_DAY) * DAY + ahead
+
     def first(self, lines: Sequence[bytes]) -> int | None:
         """Returns the first timestamp of the first lines of a log, if it is of the kind that was read last."""
         before = Stamps()
@@ -148,14 +178,19 @@ class Stamps:
                     return before._moment(found)
         return None
 
-    def shift(self, latest: datetime) -> int:
+    def calendar(self, latest: datetime) -> Calendar:
+        """What the timestamps lack, of a log to which nothing was written after `latest`."""
+        day_first = self._order.day_first(latest)
+        return Calendar(self._shift(latest), bool(day_first), day_first is None)
+
+    def _shift(self, latest: datetime) -> int:
         """The whole days or years that bring the last time read as close to `latest` as possible."""
         if self._last is None or not self._lacks:
             return 0
         latest += timedelta(seconds=1)  # file times are coarser than times in logs
         end = int(latest.timestamp()) * 1_000_000_000
         if self._lacks == "date":
-            return (end - self._last) // _DAY * _DAY
+            return (end - self._last) // DAY * DAY
         last = datetime.fromtimestamp(self._last // 1_000_000_000, timezone.utc)
         year = latest.year
         while year > _NO_YEAR and _at(year, last) > latest:
@@ -179,13 +214,17 @@ class Stamps:
         fraction = int((part["f"] or b"").ljust(9, b"0"))
         if "h" not in part:
             return int(part["s"]) * 1_000_000_000 + (int(part["ms"]) * 1_000_000 if part["ms"] else fraction)
-        clock = (int(part["h"]) * 60 + int(part["mi"])) * 60 + int(part["s"]) - _zone(part["z"])
+        hours = _hours(int(part["h"]), found)
+        clock = (hours * 60 + int(part["mi"])) * 60 + int(part["s"] or 0) - _zone(part["z"])
+        if "n1" in part:
+            day = self._day(int(part["y"]), int(part["n1"]), int(part["n2"]), found)
+            return day + clock * 1_000_000_000 + fraction
         if "d" not in part:
-            return self._turned(clock * 1_000_000_000 + fraction, _DAY, "date")
+            return self._turned(clock * 1_000_000_000 + fraction, DAY, "date")
         month = _MONTHS[part["name"].lower()] if part.get("name") else int(part["mo"])
         year = int(part.get("y") or _NO_YEAR)
         moment = (_day(year, month, int(part["d"])) * 86_400 + clock) * 1_000_000_000 + fraction
-        return moment if part.get("y") else self._turned(moment, 366 * _DAY, "year")
+        return moment if part.get("y") else self._turned(moment, 366 * DAY, "year")
 
     def _turned(self, moment: int, turn: int, lacks: str) -> int:
         """Adds the days or years passed, one more where a time falls by over half of one.
@@ -207,6 +246,12 @@ def _day(year: int, month: int, day: int) -> int:
     if year not in _YEARS:
         raise ValueError(year)
     return date(year, month, day).toordinal() - _EPOCH_DAY
+
+
+def _hours(hours: _Hours, found: re.Match[bytes]) -> _Hours:
+    """The hours of a day, which the clock may count twice from 12."""
+    half = found["pm"] if "pm" in found.re.groupindex else None
+    return hours if half is None else hours % 12 + 12 * (half.strip()[:1].lower() == b"p")
 
 
 def _number(digits: Letters) -> Ints:

@@ -13,6 +13,7 @@ import polars as pl
 from gputel.analysis import columns
 from gputel.analysis.logs import counting, events, frames, outcome, quotations
 from gputel.analysis.logs.clock_jumps import ClockJump, clock_jump
+from gputel.analysis.logs.date_order import Calendar
 from gputel.analysis.logs.frames import EVALS, PARTIALS, RECORDS, Frame, Places, Together
 from gputel.analysis.logs.log import DEFAULT_PHASE, Log, ReadyResults
 from gputel.analysis.logs.outcome import LogEvent, Outcome, Status
@@ -50,11 +51,11 @@ def conclude(
     if len(parser.formats) > 1 and rows and quotations.quotes_training(parser.head, rows):
         return replace(_empty(name, source), lines=parser.lines)
     places = _places(assembler)
-    shift = assembler.stamps.shift(latest or datetime.now(timezone.utc))
+    calendar = assembler.stamps.calendar(latest or datetime.now(timezone.utc))
     began = parser.began()
     together = together or Together()
     records, evals, partials = (
-        together.add(kind, rows, places, shift)
+        together.add(kind, rows, places, calendar)
         for kind, rows in zip((RECORDS, EVALS, PARTIALS), assembler.hand_over(), strict=True)
     )
     return Log(
@@ -68,15 +69,18 @@ def conclude(
         sources=assembler.sources,
         digits=assembler.digits,
         places=list(dict.fromkeys(places.values())),
-        results=_LazyResults(assembler, records, evals, partials, shift, parser.outcome, parser.config, live),
+        results=_LazyResults(
+            assembler, records, evals, partials, calendar, parser.outcome, parser.config, live
+        ),
         formats=dict(parser.hits),
-        began=None if began is None else began + shift,
+        began=None if began is None else calendar.moment(began),
         fault=fault,
         inferred=_understood(parser),
         learned=parser.inferred.text if parser.inferred else None,
         composed="composed" in parser.config,
         continues=TRAINED_BEFORE.search(parser.head) is not None,
         unread=parser.unread.worst(),
+        has_ambiguous_dates=calendar.ambiguous,
     )
 
 
@@ -88,7 +92,7 @@ class _LazyResults:
     make_records: Frame
     make_evals: Frame
     make_partials: Frame
-    shift: int
+    calendar: Calendar
     outcome: Outcome
     config: dict[str, float | str]
     live: bool
@@ -117,7 +121,7 @@ class _LazyResults:
         seen = [*self.outcome.events, *events.of_lines(self.assembler)]
         ranges = events.line_ranges(self.records)
         done, _ = events.EventTracker().take(seen, self.records, ranges, ended=True)
-        return self._timed(done.frame(self.shift))
+        return self._timed(done.frame(self.calendar))
 
     @cached_property
     def _printed(self) -> pl.DataFrame:

@@ -45,7 +45,7 @@ def make_log(run: StoredRun) -> Log:
     ranges = events.line_ranges(records)
     done, _ = events.EventTracker().take(seen, records, ranges, ended=True)
     stated = [event.line for event in seen if event.kind == "resume"]
-    happened = done.frame(0).filter((pl.col("kind") != "restart") | ~pl.col("line").is_in(stated))
+    happened = done.frame().filter((pl.col("kind") != "restart") | ~pl.col("line").is_in(stated))
     return Log(
         name=run.name,
         source=run.source,

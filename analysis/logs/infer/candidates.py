@@ -138,8 +138,9 @@ class Candidate:
             n for n in self.metrics if "?" not in n.source and re.search("(?i)loss|grad_norm", n.column or "")
         ]
         parts = [] if self.columns == ["grad_norm"] else parts
-        named = self.place is not None and not self.place.guessed
-        named = named and (self.shape.count < OFTEN or len({*self.shape.column(self.place.at)}) > 1)
+        place = self.place if self.place and not self.place.guessed else None
+        moves = self.shape.count < OFTEN or (place and len({*self.shape.column(place.at)}) > 1)
+        named = place is not None and bool(moves)
         recurs = self.shape.count >= _RECURS and len(parts) > 1
         learns = any(n.column == "lr" and _LEARNS.search(n.source) for n in self.metrics)
         several = sum(PARTS.search(n.column or "") is not None for n in self.metrics) > 1

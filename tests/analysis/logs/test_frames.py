@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gputel.analysis.logs import frames
+from gputel.analysis.logs.date_order import UNSHIFTED, Calendar
 from gputel.analysis.logs.frames import EVALS, RECORDS, RowBlock, Rows, Together
 
 FIRST = ("line", "step", "loss")
@@ -59,7 +60,7 @@ def test_rows_of_many_logs_become_one_frame_each_with_their_own_columns() -> Non
     plain.append(ROW)
     paced.append({**ROW, "lr": 0.5})
     places = {(0, 1): ("train", 1)}
-    made = [together.add(RECORDS, rows, places, 0) for rows in (plain, paced)]
+    made = [together.add(RECORDS, rows, places, UNSHIFTED) for rows in (plain, paced)]
     together.make()
     first, second = (frame() for frame in made)
     assert "lr" not in first.columns
@@ -71,7 +72,9 @@ def test_rows_of_several_phases_get_their_names() -> None:
     rows = Rows()
     rows.append(ROW)
     rows.append({**ROW, "phase": 1, "line": 2})
-    frame = frames.readable(frames.unnamed(RECORDS, rows), {(0, 1): ("base", 1), (1, 1): ("sft", 2)}, 0)
+    frame = frames.readable(
+        frames.unnamed(RECORDS, rows), {(0, 1): ("base", 1), (1, 1): ("sft", 2)}, UNSHIFTED
+    )
     assert frame.select("phase", "attempt").rows() == [("base", 1), ("sft", 2)]
     assert list(frames.begun(frames.unnamed(RECORDS, rows))) == [(0, 1), (1, 1)]
 
@@ -81,7 +84,7 @@ def test_times_without_a_date_are_shifted_and_dated_ones_are_not() -> None:
     dated = 1_700_000_000 * 10**9
     rows.append({**ROW, "time": 60 * 10**9})
     rows.append({**ROW, "line": 2, "time": dated})
-    frame = frames.readable(frames.unnamed(RECORDS, rows), {(0, 1): ("train", 1)}, dated)
+    frame = frames.readable(frames.unnamed(RECORDS, rows), {(0, 1): ("train", 1)}, Calendar(dated))
     moment = datetime.fromtimestamp(1_700_000_000, timezone.utc)
     assert [(time - moment).total_seconds() for time in frame["time"]] == [60, 0]
 

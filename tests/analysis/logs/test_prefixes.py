@@ -135,6 +135,8 @@ def test_rank_is_read_from_what_stands_before(prefix: bytes, rank: str | None) -
     [
         "[%Y-%m-%d %H:%M:%S] ",
         "%m/%d/%Y %H:%M:%S - INFO - ",
+        "%d/%m/%Y %H:%M ",
+        "%d/%m/%Y %I:%M:%S %p ",
         "[rank3]: %Y-%m-%dT%H:%M:%S,250+02:00 ",
         "I%m%d %H:%M:%S.224641 ",
         "%b %d %H:%M:%S node7: ",
@@ -153,7 +155,7 @@ def test_stamps_read_together_are_as_they_are_one_by_one(form: str, begin: int, 
     found = together.read_together(letters(*texts))
     assert ([together.read(text) for text in texts] if found is None else found.tolist()) == expected
     assert one_by_one.read(texts[-1]) == together.read(texts[-1])
-    assert one_by_one.shift(moments[-1]) == together.shift(moments[-1])
+    assert one_by_one.calendar(moments[-1]) == together.calendar(moments[-1])
 
 
 def test_rank_that_is_part_of_what_varies_is_not_the_rank_of_all() -> None:
