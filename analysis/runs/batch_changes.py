@@ -84,9 +84,13 @@ def _by_count(records: pl.DataFrame) -> _Batches | None:
 def _by_rate(records: pl.DataFrame) -> _Batches | None:
     if not {"tok_per_sec", "dt_ms", "step", *PLACE} <= set(records.columns):
         return None
+    product = records["tok_per_sec"] * records["dt_ms"] / 1000
+    known = product.is_finite() & (product > 0)
+    products = product.filter(known)
+    if products.is_empty() or products.max() <= CHANGED * _least(products):
+        return None  # their levels lie between these two, so the batch does not change
     steps = pl.col("step").diff().over(PLACE).fill_null(1).cast(pl.Float64)
-    both = records.with_columns(steps=steps, product=pl.col("tok_per_sec") * pl.col("dt_ms") / 1000)
-    rows = both.filter(pl.col("product").is_finite() & (pl.col("product") > 0) & (pl.col("steps") > 0))
+    rows = records.with_columns(steps=steps, product=product).filter(known & (pl.col("steps") > 0))
     if rows.height < FEWEST:
         return None
     digits = [2 * half_digit(rows[name]) / _least(rows[name]) for name in ("tok_per_sec", "dt_ms")]
