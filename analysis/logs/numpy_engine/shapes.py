@@ -123,13 +123,16 @@ class Shapes:
         shape = self._shapes[number]
         shape.layout = ONE_BY_ONE
         near = self.near(line)
-        sight = worst(_sight(self._patterns[number]) for number in near)
-        if sight == "sees":
-            return
         self._spy.forget()
         match = regex_engine.match(line, tuple(self._spied[number] for number in near))
+        if isinstance(match, tuple) or self._spy.others:
+            return
+        tried = [self._patterns[number] for number in near]
+        if match:  # the patterns behind it are not asked
+            tried = tried[: tried.index(self._originals[match.pattern]) + 1]
+        sight = worst(map(_sight, tried))
         checks = _checks(line) if sight == "after letters" or self._spy.names else ()
-        if isinstance(match, tuple) or self._spy.others or len(checks) > MOST_CHECKS:
+        if sight == "sees" or len(checks) > MOST_CHECKS:
             return
         shape.checks, shape.layout = checks, NOTHING
         cells = _cells(match, line) if match else ()
