@@ -130,10 +130,14 @@ def _of_energy(tracks: Sequence[RunPhase]) -> Iterator[str]:
 
 def _of_rates(tracks: Sequence[RunPhase]) -> Iterator[str]:
     """Says that rates are printed ones; `gputel report` measures them, but not every run has timestamps."""
-    printed = [track.name for track in tracks if "tok_per_sec" in track.rows.columns]
-    if printed:
-        of_whom = f" of {text.names(printed)}" if len(printed) < len(tracks) else ""
-        yield f"tok/s{of_whom} is the mean of the printed values"
+    printed = [track for track in tracks if "tok_per_sec" in track.rows.columns]
+    scales = {track.name: f"{track.subject.step_tokens.rate_scale:,.4g}" for track in printed}
+    for scale in dict.fromkeys(scales.values()):
+        runs = [name for name, each in scales.items() if each == scale]
+        of_whom = f" of {text.names(runs)}" if len(runs) < len(tracks) else ""
+        yield f"tok/s{of_whom} is the mean of the printed values" + (
+            f", times {scale}" if scale != "1" else ""
+        )
 
 
 def _of_gpus(tracks: Sequence[RunPhase]) -> Iterator[str]:

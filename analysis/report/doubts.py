@@ -14,6 +14,7 @@ import polars as pl
 
 from gputel.analysis import text
 from gputel.analysis.doubts import Doubt
+from gputel.analysis.logs.patterns import lazy_regex
 from gputel.analysis.runs.cross_checks import Figure, cross_checks, figure
 from gputel.analysis.runs.log_doubts import log_doubts
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from gputel.analysis.runs.facts import Fact
     from gputel.analysis.runs.mfu import MfuFigures
 
+_NAMED_SIZE = lazy_regex(r"\b(\d{1,3}) ?GB\b")  # `A100-SXM4-40GB`
 BUSY = 20.0  # % utilization of a GPU that takes part
 
 
@@ -95,12 +97,15 @@ def _share(power_w: Any, limit: Fact | None) -> Figure | None:
 
 
 def _memory_of_each(subject: RunData) -> float | None:
-    """Returns the memory of a GPU in MiB, as recorded or read; None if GPUs of several sizes were."""
+    """Returns the memory of a GPU in MiB, as recorded or read, else as its name says; None of several sizes."""
     sizes = {gpu.get("memory_total_mib") for facts in _described(subject) for gpu in facts.get("gpus") or ()}
     if subject.readings is not None and "mem_total_mib" in subject.readings.columns:
         sizes = set(subject.readings["mem_total_mib"].drop_nulls().unique())
-    (size,) = sizes if len(sizes) == 1 else (None,)
-    return None if size is None else float(size)
+    sizes.discard(None)
+    if sizes:
+        return float(sizes.pop()) if len(sizes) == 1 else None
+    named = _NAMED_SIZE.search(str(subject.facts.gpu.value)) if subject.facts.gpu else None
+    return 1024 * float(named[1]) if named else None
 
 
 def _described(subject: RunData) -> Sequence[Mapping[str, Any]]:

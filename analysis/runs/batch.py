@@ -136,7 +136,7 @@ def _of_gpus(
         return 1.0, ()
     seconds = step_s()
     if batch is None or not seconds:
-        return (float(gpus), (_of_one_gpu(figures.rate, gpus),)) if figures.per_gpu else (1.0, ())
+        return float(gpus) if figures.per_gpu else 1.0, ()
     ratio = batch / (figures.rate * seconds)
     return (float(gpus), (_unit(batch, batch / ratio, gpus, gpus),)) if _agree(ratio, gpus) else (1.0, ())
 
@@ -277,16 +277,6 @@ def _unit(batch: float, by_rate: float, factor: float, gpus: int | None) -> Doub
         f"tok/s as printed is {share} of tokens / dt: {by_rate:,.4g} tokens a step, not {batch:,.0f}",
         likely,
         {"tokens_per_step": batch, "tok_per_sec_x_dt": by_rate, "factor": factor},
-    )
-
-
-def _of_one_gpu(rate: float, gpus: int) -> Doubt:
-    return Doubt(
-        "run",
-        "tok-per-sec",
-        f"the log prints {rate:,.4g} tok/s, and the run has {gpus:,} GPUs",
-        f"this format prints it for one GPU, so all have {gpus * rate:,.4g}; nothing else in the log tells it",
-        {"tok_per_sec": rate, "gpus": float(gpus)},
     )
 
 

@@ -138,6 +138,9 @@ PAIRS = (
     Pair("memory", "printed_mib", "measured_mib", 0, 1.05,
          "the log prints a peak of {} a GPU, and the readings have {}", text.mebibytes,
          "the readings are of other GPUs, or began after the peak"),
+    Pair("memory", "printed_mib", "memory_total_mib", 0, 1.02,  # a name has whole GB
+         "the log prints a peak of {} a GPU, and one has {}", text.mebibytes,
+         "it is printed in another unit, for several GPUs together, or for another GPU"),
     Pair("memory", "measured_mib", "memory_total_mib", 0, 1.0,
          "the readings have a peak of {} on one GPU, and it has {}", text.mebibytes,
          "the readings are in another unit, or of several GPUs together"),

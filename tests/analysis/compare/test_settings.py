@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from gputel.analysis.compare import settings
+from pathlib import Path
+
+from gputel.analysis.compare import compare, settings
+from gputel.analysis.compare.answer import comparison_json
+from gputel.analysis.runs import read_run
 
 
 def test_only_settings_that_differ_are_listed() -> None:
@@ -23,3 +27,17 @@ def test_whole_numbers_lose_their_point() -> None:
 def test_value_is_shown_on_one_line() -> None:
     assert settings.shown("python -c '\n  print(1)'") == "python -c ' print(1)'"
     assert settings.shown(65536) == "65,536"
+
+
+def test_rate_that_is_not_as_printed_names_its_factor(tmp_path: Path) -> None:
+    """torchtitan prints the tokens per second of one GPU."""
+    lines = [
+        f"step: {n:2}  loss: {7 - n / 40:.4f}  memory: 60.10GiB(75.46%)  tps: 32,768\n" for n in range(60)
+    ]
+    for name, gpus in (("one", 1), ("eight", 8)):
+        (tmp_path / f"{name}.log").write_text("".join([f"world_size: {gpus}\n", *lines]))
+    answered = comparison_json(compare([read_run(tmp_path / f"{name}.log") for name in ("one", "eight")]))
+    assert [note for note in answered["notes"] if note.startswith("tok/s")] == [
+        "tok/s of one is the mean of the printed values",
+        "tok/s of eight is the mean of the printed values, times 8",
+    ]

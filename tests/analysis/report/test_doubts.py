@@ -157,3 +157,14 @@ def test_readings_that_cannot_be_those_of_the_training_are_a_doubt(
     found = [doubt.evidence for doubt in make_report(run).doubts]
     assert len(found) == len(words)
     assert all(word in text for word, text in zip(words, found, strict=True))
+
+
+@pytest.mark.parametrize(("peak_mib", "doubted"), [(30_000, False), (61_440, True)])
+def test_printed_memory_above_that_in_the_name_of_the_gpu_is_a_doubt(
+    tmp_path: Path, peak_mib: int, doubted: bool
+) -> None:
+    steps = [f"step {n} | loss: {4 - n / 99:.4f} | dt: 500.00ms" for n in range(20)]
+    head, end = "GPU: NVIDIA A100-SXM4-40GB", f"Peak memory usage: {peak_mib}.00MiB"
+    (tmp_path / "a.log").write_text("\n".join([head, *steps, end]) + "\n")
+    found = [doubt.evidence for doubt in make_report(read_run(tmp_path / "a.log")).doubts]
+    assert found == ["the log prints a peak of 60.0 GiB a GPU, and one has 40.0 GiB"] * doubted
