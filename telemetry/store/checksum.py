@@ -8,7 +8,6 @@ eight hexadecimal digits, and is taken with zeros in their place.
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 
 NAME = "crc32"
 EMPTY = "00000000"
@@ -21,9 +20,8 @@ def with_checksum(content: bytes) -> bytes:
     return content[:at] + f"{zlib.crc32(content):08x}".encode() + content[at + len(EMPTY) :]
 
 
-def check(path: Path) -> None:
-    """Raises ValueError if the file differs from what was written; a file without a checksum passes."""
-    content = path.read_bytes()
+def check(content: bytes) -> None:
+    """Raises ValueError if a file's content differs from what was written; one without a checksum passes."""
     before = content.rfind(_BEFORE)
     if before < 0:
         return

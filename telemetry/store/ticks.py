@@ -19,7 +19,7 @@ import polars as pl
 
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.errors import DamagedFile
-from gputel.telemetry.store import blocks, checksum, journal, parts
+from gputel.telemetry.store import blocks, checksum, journal, parquet_pages, parts
 from gputel.telemetry.store.blocks import Ticks
 from gputel.telemetry.store.damage import attempt
 from gputel.telemetry.store.parts import Part
@@ -86,8 +86,10 @@ def _tier_of_parquet(path: Path, _mtime_ns: int, _size: int) -> Tier:
 
 
 def metadata(path: Path) -> Any:
-    """What the metadata of a Parquet file say, once its checksum is right."""
-    checksum.check(path)
+    """What the metadata of a Parquet file say, once its checksum and what it says of its pages are right."""
+    content = path.read_bytes()
+    checksum.check(content)
+    parquet_pages.check(content)
     return parse_json(pl.read_parquet_metadata(path)[KEY].encode())
 
 

@@ -1,6 +1,7 @@
 """A damaged file of a recording costs its own content, and one warning names it."""
 
 import json
+import random
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,14 @@ import pytest
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import DamagedFile
-from gputel.telemetry.store import checksum, frames, parquet, parts
+from gputel.telemetry.store import checksum, frames, parquet, parquet_pages, parts
 from gputel.telemetry.store.tiers import Tier, TierColumn
 
 FAST = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn("power_w", "W", 1000, "1")))
 SLOW = Tier("slow", 1.0, (TierColumn("fan", "%", 1, "0"),))
+PAGE_OF_VALUES = (
+    b"\x2c\x15"  # a field of a page's header, a structure whose first number is that of its values
+)
 
 
 def truncated(path: Path) -> None:
@@ -54,11 +58,48 @@ def wrongly_described(path: Path) -> None:
     pl.read_parquet(path).select(columns).write_parquet(path, metadata={"gputel": json.dumps(facts)})
 
 
+def made_to_harm(path: Path) -> None:
+    """A page is said to have a negative number of values, and the checksum is right.
+
+    polars wants exabytes of memory for that, and ends the process.
+    """
+    data = bytearray(with_page_of(path, -(1 << 6)))
+    summed = data.rindex(b'"crc32":"') + len(b'"crc32":"')
+    data[summed : summed + 8] = checksum.EMPTY.encode()
+    path.write_bytes(checksum.with_checksum(bytes(data)))
+
+
+def with_page_of(path: Path, count: int) -> bytes:
+    """The content of a Parquet file whose first page of values states another number of them."""
+    data, rows = path.read_bytes(), pl.read_parquet(path).height
+    header = b"\x2c\x15"  # a structure, and that its first field is an integer
+    return data.replace(header + varint(rows), header + varint(count), 1)
+
+
+def varint(number: int) -> bytes:
+    """An integer as Thrift writes it."""
+    rest, stated = (number << 1) ^ (number >> 63), bytearray()
+    while rest > 127:
+        stated.append(rest & 127 | 128)
+        rest >>= 7
+    return bytes([*stated, rest])
+
+
 def deeply_nested(path: Path) -> None:
     pl.DataFrame({"x": [1]}).write_parquet(path, metadata={"gputel": "[" * 100_000})
 
 
-DAMAGE = (truncated, empty, garbled, flipped, foreign, of_another_version, wrongly_described, deeply_nested)
+DAMAGE = (
+    truncated,
+    empty,
+    garbled,
+    flipped,
+    foreign,
+    of_another_version,
+    wrongly_described,
+    deeply_nested,
+    made_to_harm,
+)
 
 
 @pytest.fixture
@@ -108,13 +149,37 @@ def test_no_damaged_byte_of_a_parquet_file_reaches_polars(folder: Path) -> None:
     """It would print backtraces, or ask for exabytes of memory and end the process."""
     path = folder / "fast-000002.parquet"
     data = path.read_bytes()
-    checksum.check(path)
+    checksum.check(data)
     metadata = data.rindex(b'"crc32"')
     places = set(range(0, len(data), 23)) - set(range(metadata, metadata + len(b'"crc32":"')))
     for place in places:
-        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
         with pytest.raises(ValueError, match="checksum"):
-            checksum.check(path)
+            checksum.check(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+
+
+def test_pages_of_a_file_of_ours_are_as_they_are_described(folder: Path) -> None:
+    for path in folder.glob("*.parquet"):
+        parquet_pages.check(path.read_bytes())
+
+
+def test_garbled_description_of_pages_is_an_error_and_no_crash(folder: Path) -> None:
+    data = (folder / "fast-000002.parquet").read_bytes()
+    chance = random.Random(1)
+    refused = 0
+    for _ in range(1500):
+        place, length = chance.randrange(len(data)), chance.choice([1, 1, 2, 5])
+        try:
+            parquet_pages.check(data[:place] + chance.randbytes(length) + data[place + length :])
+        except ValueError:
+            refused += 1
+    assert refused > 300
+
+
+@pytest.mark.parametrize("count", [-1, 10**9])
+def test_page_that_cannot_have_so_many_values_is_refused(folder: Path, count: int) -> None:
+    content = with_page_of(folder / "fast-000002.parquet", count)
+    with pytest.raises(ValueError, match=f"a page of it is said to have {count} of 40 values"):
+        parquet_pages.check(content)
 
 
 def test_compaction_leaves_a_damaged_table_alone_and_ends(
