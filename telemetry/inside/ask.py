@@ -56,6 +56,8 @@ def look(
     Those in `silent` did not answer before, and are waited for less long.
     """
     name = os.urandom(4).hex()
+    for pid in proc.foreign_pythons(f"{environment.VARIABLE}=".encode(), str(folder).encode()):
+        unseen.note(folder, str(pid), "another user's, and cannot be entered")
     questions = list(_ask(folder, name, b"f" if flight else b"s"))
     asked = [question for question in questions if question.facts.state not in STOPPED]
     _wait(asked, min(patience_s, PATIENCE_AGAIN_S))

@@ -170,7 +170,7 @@ def main(segment: str, folder: str, recorder: str, command: str) -> None:
             drain(Path(segment), Path(folder))
             sight.look(step_files(Path(segment)))
         except OSError as error:  # a full disk: memory keeps it, and the next turn tries again
-            if not failure:
+            if not failure and Path(folder).is_dir():
                 failure = f"gputel.log: the run folder takes nothing: {error.strerror}; memory keeps it"
                 with contextlib.suppress(OSError):
                     events.note(Path(segment), unseen.KIND, failure)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,6 +113,20 @@ def number(pid: int, names: tuple[str, ...], proc: Path = PROC) -> int | None:
     entries = (_text(proc / str(pid) / "environ") or "").split("\0")
     variables = dict(entry.partition("=")[::2] for entry in entries)
     return next((int(variables[name]) for name in names if variables.get(name, "").isdigit()), None)
+
+
+def foreign_pythons(
+    variable: bytes, folder: bytes, proc: Path = PROC, user: int | None = None
+) -> Iterator[int]:
+    """Pythons of other users in whose environment the variable names the folder; only root can read that."""
+    own = os.getuid() if user is None else user
+    for path in proc.glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (path / "cmdline").read_bytes() if path.stat().st_uid != own else b""
+            if b"python" in words.partition(b"\0")[0].rpartition(b"/")[2]:
+                entries = (path / "environ").read_bytes().split(b"\0")
+                if any(each.startswith(variable) and each.endswith(folder) for each in entries):
+                    yield int(path.name)
 
 
 def _stat(path: Path) -> list[str] | None:

@@ -95,6 +95,13 @@ def test_process_leaves_the_rest_to_a_recorder_that_lives(meeting: Path, tmp_pat
     assert not (tmp_path / "inside").exists()
 
 
+def test_memory_that_was_removed_is_no_run_folder_that_takes_nothing(meeting: Path, tmp_path: Path) -> None:
+    command = subprocess.Popen([sys.executable, "-c", ""])
+    command.wait()
+    drain.main(str(tmp_path), str(meeting / "removed"), "0", str(command.pid))
+    assert list(events.read(tmp_path)) == []
+
+
 def test_file_that_leads_out_of_the_run_folder_is_not_written(meeting: Path, tmp_path: Path) -> None:
     say(meeting, ROW % 1)
     (tmp_path / "inside").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ from gputel.telemetry.inside.stacks import ProcessFacts
 from tests.telemetry.inside.pythons import environment, every_python, start
 
 NO_CTYPES = "import sys\nsys.modules['ctypes'] = None\nimport torch\nprint('here', flush=True)\ninput()\n"
+SYSTEM_PYTHON = Path("/usr/bin/python3")
+"""One that every user can run."""
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
 FILLED = """
 import contextlib, os, subprocess, sys
@@ -102,6 +105,41 @@ def test_process_that_proc_hides_is_named_and_keeps_its_files(
     assert unseen.failures(meeting) == [f"process {process.pid}: hidden by /proc"]
     process.communicate("end\n")
     assert process.returncode == 0
+
+
+def test_python_of_another_user_is_found_by_its_environment(tmp_path: Path) -> None:
+    """As after `setpriv` or `su` in a container whose recorder is root's."""
+    entries = {
+        71: (b"/usr/bin/python3\0train.py\0", b"A=1\0AT=steps:/memory/one\0"),
+        72: (b"python\0", b"AT=steps:/memory/other\0"),
+        73: (b"sleep\0python\0", b"AT=steps:/memory/one\0"),
+    }
+    for pid, (words, variables) in entries.items():
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "cmdline").write_bytes(words)
+        (tmp_path / str(pid) / "environ").write_bytes(variables)
+    (tmp_path / "74").mkdir()  # has ended
+    us = os.getuid()
+    assert list(proc.foreign_pythons(b"AT=", b"/memory/one", tmp_path, us + 1)) == [71]
+    assert list(proc.foreign_pythons(b"AT=", b"/memory/one", tmp_path, us)) == []
+
+
+@pytest.mark.skipif(
+    os.getuid() != 0 or not SYSTEM_PYTHON.exists(), reason="only root can start a Python of another user"
+)
+def test_training_of_another_user_is_named(meeting: Path, stub: Path) -> None:
+    script = "import sys; print('here', flush=True); sys.exit(5 if input() else 6)"
+    env = {"PATH": os.environ["PATH"], "GPUTEL_INSIDE_AT": f"stacks:{meeting}"}
+    process = subprocess.Popen(
+        [SYSTEM_PYTHON, "-c", script], env=env, user=65534, cwd="/", stdin=-1, stdout=-1, text=True
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "here\n"
+    assert ask.look(meeting) == []
+    expected = f"process {process.pid}: another user's, and cannot be entered"
+    assert unseen.failures(meeting) == [expected]
+    process.communicate("go on\n")
+    assert process.returncode == 5
 
 
 class Ranks:
