@@ -95,28 +95,23 @@ def _last_word(line: bytes) -> bytes:
 
 
 class UnreadLosses:
-    """Counts losses that were printed and not read."""
+    """Counts losses that were printed and not read.
+
+    Lines are looked at when the answer is asked for: a log that is read again with an inferred format has others.
+    """
 
     def __init__(self) -> None:
-        self._names: Counter[bytes] = Counter()
-        self._first: dict[bytes, int] = {}  # the line of each name's first figure
-        self._looked = 0  # bytes
+        self._unread: list[tuple[bytes, int]] = []  # lines, and the number of their first
+        self._kept = 0  # bytes
         self._loses = False  # whether any record gave a loss
         self._records = 0  # records that were looked at
         self._passed = 0  # of these, lines that print a loss which was not read
 
     def add(self, region: bytes, number: int) -> None:
-        """Looks at lines that no pattern has read; `number` is that of the first."""
-        if self._looked > MOST:
-            return
-        self._looked += len(region)
-        for begin, line in _speaking(region):
-            if _REPEATS.search(_english(line)):
-                continue
-            for found in _LOSS.finditer(line):
-                self._names[found["name"]] += 1
-                if found["name"] not in self._first:
-                    self._first[found["name"]] = number + region.count(b"\n", 0, begin)
+        """Keeps lines that no pattern has read; `number` is that of the first."""
+        if self._kept <= MOST:
+            self._kept += len(region)
+            self._unread.append((region, number))
 
     def see(self, reading: EngineResult, chunk: Chunk) -> None:
         """Looks at the records that were read."""
@@ -137,10 +132,20 @@ class UnreadLosses:
 
     def worst(self) -> tuple[str, int, int] | None:
         """The name that was left unread most often, how often, and the line of its first figure."""
-        if not self._names:
+        names: Counter[bytes] = Counter()
+        first: dict[bytes, int] = {}
+        for region, number in self._unread:
+            for begin, line in _speaking(region):
+                if _REPEATS.search(_english(line)):
+                    continue
+                for found in _LOSS.finditer(line):
+                    names[found["name"]] += 1
+                    if found["name"] not in first:
+                        first[found["name"]] = number + region.count(b"\n", 0, begin)
+        if not names:
             return None
-        (name, count), *_ = self._names.most_common(1)
-        return name.decode(errors="replace"), count, self._first[name]
+        (name, count), *_ = names.most_common(1)
+        return name.decode(errors="replace"), count, first[name]
 
 
 def _english(line: bytes) -> bytes:
