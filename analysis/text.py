@@ -82,7 +82,7 @@ def with_error(value: float, error: float | None, decimals: int, unit: str = "")
     exponent = math.floor(math.log10(error))
     digits = 2 if error / 10.0**exponent < FEW_TENTHS else 1
     places = min(digits - 1 - exponent, decimals)
-    texts = (f"{round(part, places):,.{max(places, 0)}f}" for part in (value, error))
+    texts = (f"{round(part, places) + 0.0:,.{max(places, 0)}f}" for part in (value, error))  # -0.0 + 0.0 is 0
     return " ±".join(texts) + behind
 
 

@@ -51,6 +51,7 @@ JOULES = [
         (text.with_error(431_260.0, 1240.0, 0, "tok/s"), "431,300 ±1,200 tok/s"),
         (text.with_error(0.0005494, 0.0000123, 7), "0.000549 ±0.000012"),
         (text.with_error(0.19, None, 0), "0.19"),
+        (text.with_error(-0.4, 35.0, 0, "ms"), "0 ±35 ms"),
         (text.percent(0.03139), "0 %"),
         (text.percent(0.0425, 0.1), "0 %"),
         (text.percent(45.93, 23.71), "46 ±24 %"),
