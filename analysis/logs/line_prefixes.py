@@ -27,7 +27,7 @@ _PREFIX = lazy_regex(
     rb"^(?:[\[(<|]*\s*(?:%b(?: [\w./-]+(?=\]))?|%b(?=[\s\]>)|,])"
     rb"|[IWEFDC]\d{4,8} +%b +\d+|1[5-9]\d{8}(?:\.\d+)?(?=[\]: ])"
     rb"|(?i:(?:local_|global_)?rank[ :=]?\s*\d+)|default\d+|(?:\w+ )?(?:pid=\d+)(?:, ip=[\d.]+)?"
-    rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=[: ])|(?:[:|][\w.]+)+(?=\]))?"
+    rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=:| (?![\d.+-]))|(?:[:|][\w.]+)+(?=\]))?"
     rb"|(?:\w+ (?=\S+:\d+\]))?[\w./-]+\.(?:py|cc|cpp|cu|rs|jl)(?::\d+| \d+(?=\))|,? +line:? \d+(?: +\d+(?=\]))?)?"
     rb"|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|[\w.-]+:\d+(?=\t)"
     rb"|[\w.]+:[\w<>]+:\d+(?= - )|(?:\d+:|[A-Za-z_]\w*) (?=(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b)"

@@ -47,6 +47,7 @@ class Candidate:
     named: tuple[Named, ...]
     role: str
     evidence: bool  # docs/parse.md, rule 4
+    is_result: bool = False  # whether it stands alone below the line that announces a test
 
     @property
     def columns(self) -> list[str]:
@@ -100,9 +101,8 @@ class Candidate:
     def is_measured(self) -> bool:
         """Whether it gives a measure as a fraction: whole numbers may be sizes, and prose may quote a figure."""
         fractions = [n for n in self.metrics if any(b"." in v or b"n" in v for v in self.shape.column(n.at))]
-        return any(MEASURE.search(n.column or "") or MEASURE.search(n.source) for n in fractions) and (
-            self.shape.count > 1 or self.is_terse
-        )
+        measures = any(MEASURE.search(n.column or "") or MEASURE.search(n.source) for n in fractions)
+        return (measures or (self.is_result and bool(fractions))) and (self.shape.count > 1 or self.is_terse)
 
     @property
     def is_terse(self) -> bool:

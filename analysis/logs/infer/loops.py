@@ -23,6 +23,7 @@ from gputel.analysis.logs.infer.places import Named, is_place
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS
 from gputel.analysis.logs.infer.slots import integers
 from gputel.analysis.logs.line_kinds import STEPS
+from gputel.analysis.logs.names import legal
 from gputel.analysis.logs.patterns import lazy_regex
 
 _MOST_SETS = 5  # of data that one evaluation may go through, with a line for each
@@ -34,11 +35,12 @@ _SIZE = lazy_regex(
     rb"(?i)(?:samples?|images?|examples?|batches|sentences|size|epoch|step|iter(?:ation)?)\s*[=:]\s*\d+(?![\d.])"
 )  # whole numbers that an announcement may give
 _AVERAGE = lazy_regex(r"(?i)[ _](?:avg|mean|average)$|^(?:avg|mean|average)[ _]")
-_STAMP = lazy_regex(rb"^\[[\d.:/| -]+\]\s*")  # one of an unknown form
+_STAMP = lazy_regex(rb"^(?:\[[\d.:/| -]+\]|[\d/-]*\d:\d\d[\d.:,]*(?=\s))\s*")  # one of an unknown form
 _EPOCH = lazy_regex(r"(?i)\bepoch\W*$")
 _SET = lazy_regex(r"(?i)^(?:val|valid|validation|eval|evaluation|test|dev)[ _]")
 _TRAIN = lazy_regex(r"(?i)^train(?:ing)?[ _]")
 _TRAINS = lazy_regex(rb"(?i)\W*(?:start\w* |begin\w* )?(?:train\w*|epoch)\b")  # what stands above it is over
+_ALONE = lazy_regex(rb"[\d/:.-]*\s*[A-Za-z][\w ]*[:=]\s*[-+\d.e]+%?\s*")  # one figure, behind a stamp
 _LONGEST = 200
 _LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
 
@@ -56,7 +58,7 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
     without a place below a line that speaks of a test, each time, is its result.
     """
     candidates = [
-        as_evaluation(c) if _is_result(c, lines) or _mirrors_training(c, candidates) else c
+        as_evaluation(c) if _is_result(c, lines) or _mirrors_training(c, candidates) else _scored(c, lines)
         for c in candidates
     ]
     counting = [c for c in candidates if c.role in ("train", "mixed") and c.loses]
@@ -85,6 +87,24 @@ def _is_result(candidate: Candidate, lines: Sequence[bytes]) -> bool:
         return False
     trains = any("train" in cell.source.lower() for cell in candidate.metrics) or "lr" in candidate.columns
     return not trains and all(_announcement(lines, number) is not None for number in candidate.shape.lines)
+
+
+def _scored(candidate: Candidate, lines: Sequence[bytes]) -> Candidate:
+    """An evaluation of the lone figure right below `Test epoch: 5`, each time, whatever it is called."""
+    metrics = candidate.metrics
+    if candidate.role != "other" or candidate.place or len(metrics) != 1 or candidate.shape.count < 2:
+        return candidate
+    fractions = all(b"." in value for value in candidate.shape.column(metrics[0].at))
+    above = [
+        _announcement(lines[number - 1 : number], 1) if number else None for number in candidate.shape.lines
+    ]
+    sets = {_SET.match(text + " ") for text in above if text}
+    if not fractions or None in above or None in sets or not _ALONE.fullmatch(candidate.shape.example):
+        return candidate
+    held_out = next(match for match in sets if match)
+    column = legal(f"{held_out.group().strip(' _').lower()}_{metrics[0].source}")
+    named = [replace(n, column=column) if n is metrics[0] else n for n in candidate.named]
+    return replace(candidate, role="eval", named=tuple(named), is_result=True)
 
 
 def _mirrors_training(candidate: Candidate, candidates: Sequence[Candidate]) -> bool:

@@ -43,6 +43,7 @@ from gputel.analysis.logs.values import Scale, seconds
 
 _SHORT_SETS = {"v_": "val_", "t_": "train_"}
 SHORT = 5
+_ALWAYS, _LONG = 10, 1000.0  # so many times of so many seconds that always rise are no step times
 _LARGEST_RATE = 10  # of learning, where the name is `rate` alone
 SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
 _INITIAL = re.compile(r"(?i)^initial_")
@@ -56,6 +57,8 @@ _GLUED = re.compile(  # `learningRate`, `validloss`
     r"|(?i:(?:(?<=^train)|(?<=^val)|(?<=^valid)|(?<=^test)|(?<=^eval)|(?<=^dev))(?=(?:loss|acc|accuracy|ppl|err|error)$))"
 )
 _EVALUATED = re.compile(r"(?i)(?:val|valid|validation|eval|test|dev|cv)_loss")  # says the set itself
+_WHOLE = re.compile(r"(?i)(?:total|overall)_loss|loss_(?:total|overall)")  # of `mean loss/overall_loss`
+_AROUND = frozenset("mean avg average running loss losses train training metrics batch".split())
 _PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
     r"(?i)(?:^|[\W_])(?:data|load\w*|batching|forward|fwd|backward|bwd|optim\w*|update|sampl\w*|collect\w*|learn\w*|inference)"
     r"[ _-]*(?:time|took|duration|secs?|seconds)(?:$|[\W_])"
@@ -251,7 +254,7 @@ def _ends(key: str) -> list[str]:
     parts = re.split(r"[/ .:]+", key.removesuffix("()"))
     if parts[0].lower() in ("train", "training") and key[len(parts[0]) :][:1] == " ":
         ends.append(key[len(parts[0]) + 1 :])
-    if _EVALUATED.fullmatch(parts[-1]):
+    if _EVALUATED.fullmatch(parts[-1]) or (_WHOLE.fullmatch(parts[-1]) and _AROUND.issuperset(parts[:-1])):
         ends.append(parts[-1])
     if parts[-1].lower() in ("s", "sec"):  # a rate is not what it counts
         return [key]
@@ -315,7 +318,10 @@ def _rises(column: Sequence[bytes]) -> bool:
     except ValueError:
         return False
     rising = sum(b >= a for a, b in pairwise(values))
-    return len(values) > 3 and rising >= 0.9 * (len(values) - 1) and values[-1] > 3 * max(values[0], 1e-9)
+    is_long = len(values) >= _ALWAYS and min(values) >= _LONG
+    always = is_long and all(b > a for a, b in pairwise(values))  # a clock that began elsewhere
+    grows = rising >= 0.9 * (len(values) - 1) and values[-1] > 3 * max(values[0], 1e-9)
+    return len(values) > 3 and (grows or always)
 
 
 def _distinct(cells: list[Named]) -> list[Named]:

@@ -19,6 +19,7 @@ from gputel.analysis.logs.patterns import lazy_regex
 PLACES = {"step": "total_steps", "iteration": "total_steps", "batch": "total_steps", "epoch": "epochs"}
 _RATE = lazy_regex(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
 _OF_SAMPLES = lazy_regex(rb"(?i)\W{0,3}(?:samples?|images?|tokens?|examples?|sentences?|frames?|words?)\b")
+_NOT_BEGUN = lazy_regex(rb"<\?, *\?\w+/s\][A-Za-z]")
 _STEPS = ("step", "iteration", "batch")
 
 
@@ -41,7 +42,7 @@ class Named:
 def find(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names the values that are places."""
     if shape.is_bar:
-        return _totals(_in_bar(cells, shape))
+        return _totals(_in_bar(_without_next(cells, shape), shape))
     moving = _in_fractions(_without_settings(cells, shape), shape)
     return _counted(_totals(_pairs(_epochs(_passes(moving, shape), shape), shape)), shape)
 
@@ -222,6 +223,15 @@ def _in_bar(cells: list[Named], shape: LineShape) -> list[Named]:
             named[at + 1] = replace(total, column="total", source="#")
             break
     return named
+
+
+def _without_next(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Takes the places from a bar that has not begun, `[00:00<?, ?it/s]Val Acc: 0.57`: it is of the next epoch."""
+    end = next((at for at, words in enumerate(shape.words) if _NOT_BEGUN.match(words)), 0)
+    return [
+        replace(cell, column=None, slot=replace(cell.slot, column="aside")) if cell.at < end else cell
+        for cell in cells
+    ]
 
 
 def _is_of_bar(cell: Named) -> bool:

@@ -19,6 +19,7 @@ SUMMARY = re.compile(
 )
 
 _HELD_OUT = re.compile(rb"(?i)(?<![a-z])(?:(?P<test>test(?:ing)?)|(?P<dev>dev)|val|valid\w*)(?![a-z])")
+_TRAINS = re.compile(rb"(?i)\W*train(?:ing)?(?![a-z])")
 _CLASS = re.compile(rb"(?P<label>[A-Za-z][\w/-]*)\s*:\s+[A-Za-z]\w*\s*[:=]\s*$")  # `LOC: precision: `
 _CHANGES = re.compile(
     rb"(?i)\b(?:chang|adjust|reduc|decreas|lower|drop|decay)\w*[^.:=]{0,30}\b(?:lr\b|learning[ _]rate)"
@@ -60,7 +61,7 @@ def _evaluates_epoch(line: Candidate, main: Candidate, header: Candidate | None)
 
 
 def _is_part(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
-    return line.place is None and _belongs(line, main, header)
+    return line.place is None and (_belongs(line, main, header) or _trains_below(line, main))
 
 
 def _is_no_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
@@ -95,7 +96,16 @@ def _says_the_same(line: Candidate, main: Candidate) -> bool:
 def _evaluates_rarely(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line that gives training and evaluation losses, among more frequent records that only train."""
     is_rarer = line.role == "mixed" != main.role and line.shape.count <= main.shape.count / 2
-    return is_rarer and "lr" not in line.columns
+    return is_rarer and "lr" not in line.columns and not _says_more(line, main)
+
+
+def _says_more(line: Candidate, main: Candidate) -> bool:
+    """Whether it gives the place and the loss by the words of the records, and the evaluation behind them."""
+    words = {
+        cell.column: main.shape.literals[cell.at].strip() for cell in (main.place, *main.metrics) if cell
+    }
+    same = [cell for cell in line.named if words.get(cell.column) == line.shape.literals[cell.at].strip()]
+    return main.place is not None and {main.place.column, "loss"} <= {cell.column for cell in same}
 
 
 def _is_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
@@ -254,6 +264,13 @@ def _belongs(line: Candidate, main: Candidate, header: Candidate | None) -> bool
     boxed = line.shape.words[0].lstrip()[:1] == b"|"
     spoken = {"loss", "lr", "grad_norm", "tok_per_sec"} & set(line.columns)
     return 0.5 <= share <= 2 and (boxed or bool(spoken))
+
+
+def _trains_below(line: Candidate, main: Candidate) -> bool:
+    """Whether it gives measures right below each record, and says of what: `Train - Acc: 0.46, F1: 0.52`."""
+    below = {number + 1 for number in main.shape.lines}
+    trains = _TRAINS.match(line.shape.words[0]) is not None and line.role == "other"
+    return trains and line.is_measured and below.issuperset(line.shape.lines)
 
 
 def _is_average(line: Candidate, main: Candidate) -> bool:

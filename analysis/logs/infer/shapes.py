@@ -55,6 +55,8 @@ _DRAWN_BAR = re.compile(rb"[\[|](?:[=#>.-]{5,}|=*>[. ]*)[\]|]")
 _EMPTY_BAR = re.compile(rb"%\|[^|\w]*\|")
 NUMBERED = re.compile(rb"[\s|>*-]*[A-Za-z_]+[\w./]*[_a-z]\d[\w./]*\s*[:=]")  # `loss_0: `, `top5=`
 _ORDINAL = re.compile(b"^" + ORDINAL)
+_WITHIN_DATE = re.compile(rb"[-:T]+")
+_LAST_DAY, _FIRST_YEAR, _LAST_YEAR = 31, 1970, 2100
 _WIDE = re.compile(rb"\t\s*|\s\s+")
 
 
@@ -113,9 +115,32 @@ class LineShape:
         edges = (self.words[0].lstrip()[:1], self.words[-1].rstrip()[-1:])
         return self.slots == 1 and edges == (b"|", b"|")
 
+    @cached_property
+    def dated(self) -> frozenset[int]:
+        """The values of a date that stands between others, `Time: 02/05/2018--11:41`, and of its hour."""
+        dated: set[int] = set()
+        for at in range(self.slots - 2):
+            slashed = self.words[at + 1] == self.words[at + 2] == b"/"
+            if slashed and _is_date([self.column(part) for part in range(at, at + 3)]):
+                hour = range(at + 3, self.slots)
+                end = next(
+                    (value for value in hour if not _WITHIN_DATE.fullmatch(self.words[value])), self.slots
+                )
+                dated.update(range(at, end))
+        return frozenset(dated)
+
     @property
     def slots(self) -> int:
         return len(self.literals) - 1
+
+
+def _is_date(columns: Sequence[Sequence[bytes]]) -> bool:
+    """Whether three columns are day, month and year, or the year first."""
+    if not all(value.isdigit() for column in columns for value in column):
+        return False
+    first, second, third = ((min(part), max(part)) for part in ([*map(int, column)] for column in columns))
+    days, year = ((first, second), third) if third[0] > _LAST_DAY else ((second, third), first)
+    return year[0] >= _FIRST_YEAR and year[1] < _LAST_YEAR and all(0 < a <= b <= _LAST_DAY for a, b in days)
 
 
 def line_shapes(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[LineShape]:

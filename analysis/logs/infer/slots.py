@@ -39,6 +39,7 @@ _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
 _AVERAGED = lazy_regex(r"(?:avg|average|mean|smoothed)[ _](.+)")
 _A_STEP = lazy_regex(r"(?i)(?:step|iter|iteration|epoch|round|batch|update)s?$")
+_ORDINAL_PLACE = lazy_regex(r"(?i)(?:st|nd|rd|th) +(?P<place>epoch|step|iteration)\b")
 _BOTH = lazy_regex(
     r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|update)s?)"
 )  # `epoch/iter: 9/2579`
@@ -168,6 +169,8 @@ def is_samples(values: Sequence[int], total: int | None) -> bool:
     """Whether an unnamed index counts samples: it grows by multiples of 32, not by one or by tens."""
     steps = [b - a for a, b in pairwise(values) if b > a]
     common = max(set(steps), key=steps.count) if steps else 0
+    if len(steps) + 1 == len(values) > 2 and not any(value % 1000 for value in values):
+        return False  # 20000, 40000, ...: a step that is printed now and then, of a training without epochs
     return bool(total) and common >= 32 and common % 32 == 0 and (total or 0) > 5 * common
 
 
@@ -177,6 +180,8 @@ def _counts(values: Sequence[int]) -> bool:
     if not steps:
         return False
     rising = [step for step in steps if step > 0]
+    if len(values) >= _SEVERAL and len({*values}) < 3:
+        return False  # another number in each of two runs
     if len(rising) < max(1, 0.6 * len(steps)):
         return False
     return rising.count(max(set(rising), key=rising.count)) >= 0.5 * len(rising)
@@ -243,6 +248,9 @@ def _by_unit_or_right(slot: Slot, behind: str, more: bool) -> Slot:
         if "/" in slot.unit:
             name = f"rate{slot.unit}" if slot.unit[0] == "/" else slot.unit
             return replace(slot, key="tok/s" if name.lower() in TOKEN_RATES else name, unit=None)
+    ordinal = _ORDINAL_PLACE.match(behind)
+    if ordinal:
+        return replace(slot, key=ordinal["place"])  # `7th epoch finished, val loss: 2.5`
     end = _RIGHT_END.search(behind)
     words = behind[: end.start() if end else 0].strip(" \t'\":")
     closed = end is not None and (end.group() != "" or not more)
@@ -286,6 +294,7 @@ def _is_counter_first(slot: Slot, shape: LineShape) -> bool:
     return apart and counts and integers(shape.column(slot.at)) is None
 
 
+_SEVERAL = 6  # values, of which a counter has more than two
 LONGEST_NAME = 80
 _SET = r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)"
 _MARKER = lazy_regex(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
@@ -307,6 +316,7 @@ def find(row: list[Slot], shape: LineShape) -> list[Slot]:
     """Completes names of which a part stands further to the left; values within printed settings get none."""
     inside = printed_settings.within(shape.words)
     row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
+    row = [replace(slot, key=None, column="date") if slot.at in shape.dated else slot for slot in row]
     return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
 
 

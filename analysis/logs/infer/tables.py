@@ -31,6 +31,7 @@ _LABEL = lazy_regex(
 _TITLE = lazy_regex(rb"[\s|]*(?P<name>[A-Za-z][\w/ -]*?)\s*\|\s*")
 _SET = lazy_regex(r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)(?: set)?")
 _LETTER = lazy_regex(rb"[A-Za-z]")
+_TOKEN = lazy_regex(rb"[^\s|]+")
 _WORDS = lazy_regex(rb"[^\s|]+(?: [^\s|]+)*")
 _REDRAWN = lazy_regex(
     rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$"
@@ -56,7 +57,8 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
     places = _places(shape, asides)
     labeled = int(label is not None)
     below = b""
-    for line in _above(lines, shape.lines[0]):
+    above = _above(lines, shape.lines[0])
+    for line in above:
         titles = _continued(_cells(line, places[-1] + 1 + labeled), below)
         below = line
         if not titles and not asides and not label:
@@ -65,6 +67,7 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
         if titles:
             if _is_headed_otherwise(shape, lines, line):
                 return None
+            titles = _stacked(titles, line, next(above, b""))
             keys = [None if at in asides else titles[places[at] + labeled] for at in range(shape.slots)]
             held_out = label is not None and not label["set"].lower().startswith(b"train")
             return name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
@@ -159,9 +162,26 @@ def _continued(titles: list[str] | None, below: bytes) -> list[str] | None:
     return [f"{title} {word}".strip() for title, word in zip(titles, words, strict=True)]
 
 
+def _stacked(titles: list[str], heading: bytes, above: bytes) -> list[str]:
+    """The titles with the words right above them, where each word of that line begins or ends with one of them.
+
+    `average since` stands above `loss last` in the tables of an online learner.
+    """
+    upper, lower = list(_TOKEN.finditer(above)), list(_TOKEN.finditer(heading))
+    if (
+        len(upper) != len(titles)
+        or len(lower) != len(titles)
+        or not all(_LETTER.match(u.group()) for u in upper)
+    ):
+        return titles
+    if not all(u.start() == w.start() or u.end() == w.end() for u, w in zip(upper, lower, strict=True)):
+        return titles
+    return [f"{u.group().decode(errors='replace')} {title}" for u, title in zip(upper, titles, strict=True)]
+
+
 def _under(heading: bytes, row: bytes) -> list[str] | None:
     """The titles above the values of a row that has fewer values than the heading has columns."""
-    over, values = list(_WORDS.finditer(heading)), list(re.finditer(rb"[^\s|]+", row))
+    over, values = list(_WORDS.finditer(heading)), list(_TOKEN.finditer(row))
     for edge in (re.Match.start, re.Match.end):
         titles = {edge(title): title.group().decode(errors="replace") for title in over}
         keys = [titles.get(edge(value)) for value in values]

@@ -59,7 +59,7 @@ def test_record_with_text_right_behind_it_is_read_as_the_others_are() -> None:
     assert bar is not None
     assert evaluation is not None
     assert roles.role_beside(bar, main, None) is None
-    assert roles.role_beside(evaluation, main, None) == "eval"
+    assert roles.role_beside(evaluation, main, None) == "train"  # in the words of a record: both, rule 18
 
 
 def test_saved_best_model_with_its_step_is_no_evaluation(read: Read) -> None:
@@ -77,3 +77,20 @@ def test_parts_of_a_loss_beside_a_learning_rate_are_records_without_a_loss(read:
     assert {"CE", "Dice"} <= set(log.metrics())
     assert (log.records.height, "loss" in log.metrics()) == (40, False)
     assert read("".join(f"k={i} price {2 / (i + 1):.3f} lr 0.01\n" for i in range(40))).records.height == 0
+
+
+def test_figures_right_below_a_record_are_of_its_epoch(read: Read) -> None:
+    """Those of the training belong to the record; a bar of the next epoch may stand before the others."""
+    text = "".join(
+        f"Epoch {epoch}/9: 100%|####| 6/6 [00:02<00:00,  2.05it/s]\n"
+        f"Epoch {epoch}/9 Loss: {4 / epoch:.4f}\n"
+        f"Train - Acc: 0.4{epoch}, F1: 0.51{epoch}\n"
+        + ("" if epoch % 3 else f"Epoch {epoch + 1}/9:   0%|    | 0/6 [00:00<?, ?it/s]")
+        + f"Val   - Acc: 0.5{epoch}, F1: 0.72{epoch}\n\n"
+        for epoch in range(1, 9)
+    )
+    log = read(text)
+    assert log.records.select("step", "F1").rows() == [(e, float(f"0.51{e}")) for e in range(1, 9)]
+    scores = log.evals.filter(log.evals["name"].is_in(["F1", "Val_F1"]))
+    assert scores.select("step", "value").rows() == [(e, float(f"0.72{e}")) for e in range(1, 9)]
+    assert "F1" not in read(text.replace("Train - ", "Other - ")).records.columns

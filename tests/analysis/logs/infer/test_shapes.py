@@ -46,3 +46,17 @@ def test_drawn_bar_is_one_sign_however_long() -> None:
 def test_row_between_pipes_is_boxed() -> None:
     (boxed, plain) = shapes_in(b"| loss | 2.5 |", b"loss | 2.5")
     assert (boxed.is_boxed, plain.is_boxed) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("line", "dated"),
+    [
+        ("loss 0.5 Time: 02/05/2018--11:41 Frame: 178", {1, 2, 3, 4, 5}),
+        ("loss 0.5 on 2018/05/02", {1, 2, 3}),
+        ("loss 0.5 sizes 32/64/128", set()),
+        ("step 12/31 loss 0.5", set()),
+    ],
+)
+def test_date_between_other_values_is_found_by_its_slashes(line: str, dated: set[int]) -> None:
+    (shape,) = shapes.line_shapes([line.encode()], [line.encode()])
+    assert shape.dated == dated
