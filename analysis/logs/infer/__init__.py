@@ -35,6 +35,7 @@ from gputel.analysis.logs.line_prefixes import strip_prefixes
 MOST_LINES = 40_000
 MOST_SHAPES = 1_000
 MOST_PATTERNS = 40
+_CROWD = 200  # shapes
 _MOST_IN_HEADER = 4  # values without a name: `[14/300][250/1251]`
 _STANDS = 5  # steps with one loss
 EXCERPT = 60  # lines; in a longer text a single record may be an example
@@ -81,7 +82,9 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
     """
     lines = data.split(b"\n", MOST_LINES)[:MOST_LINES]
     bare = strip_prefixes(lines)
-    every = [c for shape in _frequent(line_shapes(lines, bare)) if (c := make_candidate(shape, bare))]
+    shapes = _frequent(line_shapes(lines, bare))
+    crowded = len(shapes) > _CROWD
+    every = [c for shape in shapes if (c := make_candidate(shape, bare, crowded=crowded))]
     candidates = loops.without_evaluations(every, bare)
     candidates = other_domains.without_others(without_settings(candidates, bare), bare)
     main = _main(candidates, lines)

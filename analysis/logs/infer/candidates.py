@@ -148,14 +148,20 @@ class Candidate:
         return self.loses or named or recurs or (self.is_terse and (bool(parts) or learns))
 
 
-def make_candidate(shape: LineShape, lines: Sequence[bytes]) -> Candidate | None:
-    """The shape with names and a role; None where nothing in it can matter."""
+def make_candidate(shape: LineShape, lines: Sequence[bytes], *, crowded: bool = False) -> Candidate | None:
+    """The shape with names and a role; None where nothing in it can matter.
+
+    `crowded` says that there are many shapes: rare ones that give nothing but a time are of other programs.
+    """
     if shape.count < OFTEN and shape.slots > _MOST_VALUES:
         return None
     words = vocabulary()
     named = tables.column_name(shape, lines, words) or name(shape, words)
     if not any(
-        cell.column if shape.count >= OFTEN or shape.is_boxed else _may_matter(cell, shape) for cell in named
+        cell.column
+        if shape.count >= OFTEN or shape.is_boxed
+        else _may_matter(cell, shape) and not (crowded and cell.column == "dt_ms")
+        for cell in named
     ):
         return None
     evidence = _is_record(shape, named)
@@ -178,12 +184,19 @@ def _is_record(shape: LineShape, named: list[Named]) -> bool | None:
     """Whether such a line is a record; None where its pattern does not match the line it was made from."""
     line = compile_line("try", "bar" if shape.is_bar else "train", shape, named, looks=False)
     try:
-        pattern = formats.load(line.toml(), "try", "inferred").patterns[0]
-    except GputelError:
+        pattern = formats.load(line.toml(), "try", "inferred", trusted=True).patterns[0]
+        is_record = plan(pattern, tuple(pattern.fields.values())).record
+        if not is_record and not any(_says_something(cell) for cell in named):
+            return False  # compiling its regex would take as long as all else
+        return is_record if pattern.regex.search(shape.example) else None
+    except (GputelError, re.error):
         return None
-    if not pattern.regex.search(shape.example):
-        return None
-    return plan(pattern, tuple(pattern.fields.values())).record
+
+
+def _says_something(cell: Named) -> bool:
+    """Whether it may be of an evaluation, a place, or a reward."""
+    text = f"{cell.column} {cell.source}"
+    return is_place(cell) or any(regex.search(text) for regex in (MEASURE, _REWARD, _EPISODE))
 
 
 def _is_headed(shape: LineShape, lines: Sequence[bytes]) -> bool:

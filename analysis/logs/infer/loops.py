@@ -65,7 +65,9 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
     announced = [c for c in counting if "epoch" not in c.columns and _is_announced(c, lines)]
     totals = {total(c) for c in counting if c not in announced}
     loops = [c for c in announced if totals - {total(c)} or (totals and total(c) is None)]
-    candidates = [part for c in candidates for part in _last_and_others(c, candidates)]
+    if any(c.role == "eval" for c in candidates):
+        training = [c for c in candidates if c.role in ("train", "mixed") and c.loses]
+        candidates = [part for c in candidates for part in _last_and_others(c, training, candidates)]
     evals = [c for c in candidates if c.role == "eval"]
     loops += [c for c in evals if _is_running(c, candidates, lines) or any(_is_mean(e, c) for e in evals)]
     return [c for c in candidates if c not in loops]
@@ -142,15 +144,18 @@ def _is_running(candidate: Candidate, candidates: Sequence[Candidate], lines: Se
     return all(_announcement(lines, candidate.shape.lines[row]) is not None for row in begins)
 
 
-def _last_and_others(candidate: Candidate, candidates: Sequence[Candidate]) -> list[Candidate]:
+def _last_and_others(
+    candidate: Candidate, records: Sequence[Candidate], candidates: Sequence[Candidate]
+) -> list[Candidate]:
     """The lines of a loop that say themselves that they evaluate: the last one of each pass, and the others.
 
     The others give no figure; nor does the last where another line gives the result. A loop that is not seen to
     come to its end, or that may count a few sets of data, is left as it is.
     """
-    records = [c for c in candidates if c.role in ("train", "mixed") and c.loses]
+    if candidate.role != "eval":
+        return [candidate]
     size, index = total(candidate), next((c for c in candidate.named if c.column in STEPS), None)
-    if candidate.role != "eval" or index is None or size in {None, *map(total, records)}:
+    if index is None or size in {None, *map(total, records)}:
         return [candidate]
     ends = _ends(candidate, index, sorted(number for c in records for number in c.shape.lines))
     if len(ends) < _PASSES or (size or 0) <= _MOST_SETS:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 
 from gputel.analysis.logs import values
@@ -165,6 +166,7 @@ def _is_measure(cell: Named) -> bool:
     return MEASURE.search(cell.source) is not None or f"trained_{normal_name(cell)}" in LOSSES
 
 
+@lru_cache(maxsize=1)
 def vocabulary() -> Vocabulary:
     return Vocabulary(FOREIGN)
 
