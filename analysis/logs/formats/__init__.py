@@ -23,11 +23,6 @@ from gputel.analysis.timed_regex import timed, try_out
 from gputel.telemetry import settings
 from gputel.telemetry.errors import GputelError
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 ROLES: tuple[Role, ...] = get_args(Role)
 HOME = Path(__file__).parent
 GENERATED = HOME / "formats.json"
@@ -113,6 +108,10 @@ def load(text: str, name: str, place: str, *, trusted: bool = False) -> Format:
 
 
 def _parsed(text: str, place: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
