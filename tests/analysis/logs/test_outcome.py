@@ -200,6 +200,22 @@ def test_interrupt_that_saves_is_a_stop_and_one_checkpoint(read: Callable[..., A
 
 
 @pytest.mark.parametrize(
+    ("behind", "status"),
+    [([], "interrupted"), ([3], "interrupted"), ([3, 4], "unknown"), ([99], "completed")],
+)
+def test_loop_that_catches_a_signal_may_finish_its_step(
+    behind: list[int], status: str, read: Callable[..., Any]
+) -> None:
+    """A run that goes on for longer has not ended by it, nor has one that came to its last step."""
+    step = "step {}/100 | loss: 3.0\n"
+    text = (
+        "".join(step.format(number) for number in range(3))
+        + "caught SIGINT - writing checkpoint before exit\n"
+    )
+    assert read(text + "".join(map(step.format, behind))).status == status
+
+
+@pytest.mark.parametrize(
     ("lines", "text"),
     [
         (["Saved to out/latest.pt", "Saved to out/step_000900.pt"], "Saved to out/step_000900.pt"),
