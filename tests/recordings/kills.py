@@ -46,6 +46,8 @@ class Round:
     """How much of what was sampled before the kill is not in the store."""
     back_s: float | None
     """How long after the kill the next sample was taken."""
+    unsampled_why: str | None
+    """What the recording says of it if nothing was sampled, as where a busy machine starts the sampler too late."""
 
     def losses(self) -> list[str]:
         """What must be right on any machine."""
@@ -54,13 +56,15 @@ class Round:
             faults.append("output differs")
         if self.exit_code != EXIT_CODE or (self.victim != "viewer" and self.returned != EXIT_CODE):
             faults.append(f"exit code {self.exit_code}, returned {self.returned}")
-        if self.before_end_s is None:
-            faults.append("no sample")
+        if self.before_end_s is None and self.unsampled_why is None:
+            faults.append("no sample, and no reason")
         return faults
 
     def faults(self) -> list[str]:
         """What is wrong, or took long: a busy machine may take longer."""
         faults = self.losses()
+        if self.before_end_s is None:
+            faults.append("no sample")
         if self.before_end_s is not None and self.before_end_s > LAST_SAMPLE_S:
             faults.append(f"last sample {self.before_end_s} s before the end")
         if self.gap_s is None or self.gap_s > LONGEST_GAP_S:
@@ -98,6 +102,7 @@ def kill_round(record: Callable[..., Recorder], victim: str, after_s: float) -> 
         after_s,
         min(((killed - at) / 1e9 for at in times if at <= killed), default=None),
         min(((at - killed) / 1e9 for at in times if at > killed), default=None),
+        next((event["text"] for event in recorder.events() if event["kind"] == "no_telemetry"), None),
     )
 
 
