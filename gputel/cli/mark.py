@@ -24,7 +24,8 @@ def command(text: str, run: str) -> None:
     """
     from gputel.cli import show, sources
     from gputel.telemetry import events
+    from gputel.telemetry.secrets import mask
 
     path = sources.one_run(run)
     events.mark(path, text)
-    show.note(f"marked {path}: {text}")
+    show.note(f"marked {path}: {mask(text)}")  # a recorded command's standard error is kept
