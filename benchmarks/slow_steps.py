@@ -7,7 +7,8 @@ and how hard it is, follow from the seed. As root, the training has a large shar
 on the machine does not slow it; the neighbors that are planted share it with the training. Recordings are kept in
 build/: the same command again goes on where it was stopped, and judges anew what is recorded. Prints a row a
 training, then what came of each cause; `--keep` appends the figures to results/slow_steps.jsonl, by which a test
-judges each change of the rules; `--check` fails unless every plant slowed the steps and was answered right.
+judges each change of the rules; `--sum SEED,SEED,...` only prints what came of those that were kept, with recall
+and precision of each cause; `--check` fails unless every plant slowed the steps and was answered right.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import random
 import shlex
@@ -236,8 +238,12 @@ def main() -> None:
     parser.add_argument("--causes", default=",".join([*CAUSES, UNDISTURBED, UNDISTURBED]))
     parser.add_argument("--out", type=Path, default=KEPT)
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--sum", metavar="SEEDS")
     parser.add_argument("--check", action="store_true")
     asked = parser.parse_args()
+    if asked.sum:
+        print("\n".join(shares(kept([int(seed) for seed in asked.sum.split(",")]))))
+        return
     wanted = asked.causes.split(",")
     causes = [cause for cause in wanted if is_privileged() or not CAUSES[cause].privileged]
     if missing := sorted({*wanted} - {*causes}):
@@ -260,6 +266,51 @@ def main() -> None:
                 file.write(json.dumps(rows) + "\n")
     if asked.check and not all(is_right(each) for each in found):
         sys.exit("a plant did not slow the steps, or its answer is wrong")
+
+
+def kept(seeds: Sequence[int]) -> list[Judged]:
+    """The judged trainings of these seeds that count."""
+    rows = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    found = [Judged(**each) for each in rows if each.pop("seed") in seeds]
+    return [each for each in found if CAUSES[each.cause].counts(each.slowed)]
+
+
+def shares(found: Sequence[Judged]) -> list[str]:
+    """A row a cause: how often its plants were named, and how often its name was right.
+
+    A slow GPU and an undisturbed training are right if nothing is named.
+    """
+    rows = [
+        "| planted | slowed | right | no cause | another cause | recall, % | named in all | precision, % |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for cause, plant in CAUSES.items():
+        answers = [each.answer for each in found if each.cause == cause]
+        hits, silent = sum(map(plant.answers.__contains__, answers)), answers.count(NO_CAUSE)
+        is_silent = NO_CAUSE in plant.answers
+        others = len(answers) - hits - silent * (not is_silent)
+        row = f"| {cause} | {len(answers)} | {hits} | {silent} | {others} | {share(hits, len(answers))} |"
+        named = sum(each.answer in plant.answers for each in found)
+        rows.append(f"{row}  |  |" if is_silent else f"{row} {named} | {share(hits, named)} |")
+    planted = [each for each in found if NO_CAUSE not in CAUSES[each.cause].answers]
+    given = [each for each in found if each.answer != NO_CAUSE]
+    right = sum(each.answer in CAUSES[each.cause].answers for each in given)
+    return [
+        *rows,
+        "",
+        f"All causes: {right} of {len(planted)} are named ({share(right, len(planted))} %), and "
+        f"{right} of {len(given)} names are right ({share(right, len(given))} %).",
+    ]
+
+
+def share(hits: int, of: int) -> str:
+    """A share with the interval of Wilson that holds it 19 times in 20."""
+    if not of:
+        return ""
+    z, part = 1.96, hits / of
+    middle, half = part + z * z / (2 * of), z * math.sqrt(part * (1 - part) / of + z * z / (4 * of * of))
+    low, high = ((middle + sign * half) / (1 + z * z / of) for sign in (-1, 1))
+    return f"{100 * part:.0f}, {100 * low:.0f} to {100 * min(high, 1):.0f}"
 
 
 def is_right(judged: Judged) -> bool:
