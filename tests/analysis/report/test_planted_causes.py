@@ -49,7 +49,14 @@ def test_nineteen_of_twenty_causes_that_are_named_are_right(answers: dict[str, C
     assert right >= 0.95 * named > 0
 
 
-def test_nothing_is_named_where_nothing_was_planted_or_a_gpu_was_slow(
+def test_nothing_is_named_where_a_gpu_was_slow(answers: dict[str, Counter[str]]) -> None:
+    assert set(answers["gpu"]) == {NO_CAUSE}
+
+
+def test_undisturbed_trainings_are_seldom_blamed_and_only_on_what_ran_beside_them(
     answers: dict[str, Counter[str]],
 ) -> None:
-    assert set(answers["undisturbed"]) | set(answers["gpu"]) == {NO_CAUSE}
+    """Other programs ran on the machine of the recordings, and slowed a training now and then."""
+    found = answers["undisturbed"]
+    assert set(found) <= {NO_CAUSE, *CAUSES["neighbors"].answers}
+    assert found[NO_CAUSE] >= 0.95 * found.total()
