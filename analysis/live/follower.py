@@ -204,7 +204,7 @@ class Follower:
 
     def _find(self, word: str) -> None:
         path = Path(word)
-        found = matches(word)
+        found = matches(word) or ([path] if stores.kind(path) else [])  # as mlflow.db#RUN
         gone = [path] if not found and self._positions and word in self._positions.sources else []
         skipped: list[paths.Skipped] = []
         sources = [source for match in found for source in paths.walk(match, skipped)]

@@ -26,7 +26,7 @@ class FollowedStore(Followed):
     def __init__(
         self, path: Path, positions: Positions | None, now: Callable[[], float] = time.monotonic
     ) -> None:
-        name = path.resolve().name if path.is_dir() else path.stem
+        name = stores.split(path)[1] or (path.resolve().name if path.is_dir() else path.stem)
         super().__init__(name, str(path), positions, None)
         self._reader = stores.store_reader(path)
         self._rows = HandedOut()

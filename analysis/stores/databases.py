@@ -7,6 +7,7 @@ are copied, and the copy is opened.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -24,6 +25,7 @@ from gputel.telemetry.errors import GputelError
 Tool = Literal["mlflow", "trackio"]
 MAGIC = b"SQLite format 3\x00"
 BUSY_S = 5.0
+IN_NO_ADDRESS = re.compile("[#/]")  # letters of a name that the last part of FILE#RUN cannot have
 STEPS = 50_000_000  # of SQLite's machine, after which a query of a hostile database ends
 ENDINGS: dict[str, Status] = {"FINISHED": "completed", "FAILED": "failed", "KILLED": "interrupted"}
 TABLES: dict[Tool, frozenset[str]] = {
@@ -122,7 +124,7 @@ def _named(connection: sqlite3.Connection) -> list[tuple[str, str]]:
         query = f"SELECT min(run_name), {key} FROM metrics GROUP BY {key} ORDER BY min(rowid)"
     else:
         return []
-    pairs = [(str(name or key).replace("#", "_"), str(key)) for name, key in connection.execute(query)]
+    pairs = [(IN_NO_ADDRESS.sub("_", str(name or key)), str(key)) for name, key in connection.execute(query)]
     names = [name for name, _ in pairs]
     return [(name if names.count(name) == 1 else key, key) for name, key in pairs]
 

@@ -124,7 +124,7 @@ def runs_of_file(path: Path) -> list[Path]:
     names = databases.runs(path)
     if len(names) == 1:
         return [path]
-    return [path.with_name(f"{path.name}{RUN_MARK}{name.replace('/', '_')}") for name in names]
+    return [path.with_name(f"{path.name}{RUN_MARK}{name}") for name in names]
 
 
 def in_folder(folder: Path, entries: Sequence[os.DirEntry[str]], taken: set[Path]) -> FolderStores:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.stores import FollowedStore
 from gputel.analysis.live.update import Update
 from tests.analysis.stores.compose_events import event, losses, simple, version
+from tests.analysis.stores.test_databases import mlflow
 from tests.analysis.stores.test_tensorboard import write
 
 
@@ -36,6 +38,12 @@ def test_rows_of_event_files_come_once_as_they_are_written(tmp_path: Path) -> No
     assert updates[-1].increment
     assert updates[-1].increment.open_records["step"].to_list() == [39]
     assert updates[-1].live
+
+
+def test_one_run_of_a_database_is_followed_by_its_address(tmp_path: Path) -> None:
+    with closing(Follower([f"{mlflow(tmp_path / 'mlflow.db')}#second"])) as follower:
+        assert steps(follower.read()) == list(range(4))
+        assert (follower.awaited, [run.name for run in follower.runs]) == ([], ["second"])
 
 
 def test_value_that_comes_late_for_a_row_that_was_shown_gives_all_rows_afresh(tmp_path: Path) -> None:

@@ -103,6 +103,13 @@ def test_each_run_of_a_database_has_an_address_and_deleted_ones_have_none(tmp_pa
     )
 
 
+def test_names_with_a_slash_are_addresses_too(tmp_path: Path) -> None:
+    mlflow(tmp_path / "mlflow.db", ("org/model", "a#b"))
+    found = list(paths.walk(tmp_path))
+    assert [path.name for path in found] == ["mlflow.db#a_b", "mlflow.db#org_model"]
+    assert [stores.read(path).name for path in found] == ["a_b", "org_model"]
+
+
 def test_nan_of_mlflow_is_kept_as_zero_with_a_mark(tmp_path: Path) -> None:
     log = stores.read(Path(f"{mlflow(tmp_path / 'mlflow.db')}#first"))
     assert [str(value) for value in log.records["loss"]] == ["5.0", "4.0", "nan", "2.0", "1.0"]
