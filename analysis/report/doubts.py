@@ -17,6 +17,8 @@ from gputel.analysis.doubts import Doubt
 from gputel.analysis.logs.patterns import lazy_regex
 from gputel.analysis.runs.cross_checks import Figure, cross_checks, figure
 from gputel.analysis.runs.log_doubts import log_doubts
+from gputel.telemetry import run_folder
+from gputel.telemetry.clock import SECOND
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _NAMED_SIZE = lazy_regex(r"\b(\d{1,3}) ?GB\b")  # `A100-SXM4-40GB`
 BUSY = 20.0  # % utilization of a GPU that takes part
+MOST_SHARED_S = 60.0  # of two segments of a node, for which the clocks of two machines may be the reason
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ def report_doubts(subject: RunData, findings: Findings) -> tuple[Doubt, ...]:
     """Returns the doubts about a run, most severe first: files that do not belong together, then its figures."""
     return (
         *_apart(subject, findings.shared),
+        *_at_once(subject),
         *log_doubts(subject, findings.mfu),
         *cross_checks(_measured(subject, findings)),
     )
@@ -59,6 +63,30 @@ def _apart(subject: RunData, shared: Mapping[str, Any] | None) -> Iterator[Doubt
         f"{likely}; {hint}",
         {"shared_s": 0.0, "offset_s": offset_s},
     )
+
+
+def _at_once(subject: RunData) -> Iterator[Doubt]:
+    """Segments of one node that overlap in time: a machine was replaced and went on, so the work of both is counted."""
+    recording = subject.recording
+    if recording is None:
+        return
+    before: dict[str | None, tuple[int, int]] = {}  # of each node the number and the end of a segment
+    for segment, facts in zip(recording.folder.segments, recording.descriptions, strict=True):
+        began, ended = (run_folder.wall_ns(facts, edge) for edge in ("started", "ended"))
+        number, last = before.get(segment.node, (0, 0))
+        shared_s = (min(last, ended or last) - began) / SECOND if began is not None else 0.0
+        if shared_s > MOST_SHARED_S:
+            of_node = f" of node {segment.node}" if segment.node is not None else ""
+            yield Doubt(
+                "run",
+                "segments",
+                f"segments {number} and {segment.number}{of_node} were recorded at the same time for "
+                f"{text.duration(shared_s)}",
+                "two machines ran as one node, and the steps, tokens and energy of both are counted",
+                {"shared_s": shared_s},
+            )
+        if ended is not None and ended > last:
+            before[segment.node] = segment.number, ended
 
 
 def from_to(edges: Sequence[str]) -> str:

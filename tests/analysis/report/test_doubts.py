@@ -11,7 +11,9 @@ from gputel.analysis import runs
 from gputel.analysis.report.run_report import answer, make_report
 from gputel.analysis.runs import paths, read_run
 from gputel.analysis.runs.log_doubts import log_doubts
+from gputel.telemetry import run_folder
 from tests.analysis.report.conftest import Make
+from tests.recordings import printed
 
 NAMED = [
     "GPU: NVIDIA H100 80GB HBM3",
@@ -103,6 +105,21 @@ def test_readings_of_fewer_gpus_than_ranks_and_over_their_limit_are_doubts(tmp_p
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("ends", "shared_s"), [(400, 300.0), (900, 500.0), (150, None), (None, None)])
+def test_node_that_two_machines_were_at_once_is_a_doubt(
+    ends: int | None, shared_s: float | None, tmp_path: Path
+) -> None:
+    node = tmp_path / "d20" / "nodes" / "3"
+    for path, begun, ended in ((node, 0, ends), (node / "segments" / "2", 100, 600)):
+        facts = {"run": "d20", "node_rank": 3, "started": printed.clock(begun)}
+        segment = run_folder.create(path, facts | ({} if ended is None else {"ended": printed.clock(ended)}))
+        printed.fill(segment, [(begun + n, printed.step(n, 3.0)) for n in range(5)])
+    doubts = [each for each in make_report(read_run(tmp_path / "d20")).doubts if each.what == "segments"]
+    assert [each.figures["shared_s"] for each in doubts] == ([] if shared_s is None else [shared_s])
+    for each in doubts:
+        assert each.text.startswith("segments 1 and 2 of node 3 were recorded at the same time for ")
+
+
 def test_real_logs_raise_no_doubt(real_logs: Path) -> None:
     for log in paths.parse_all(real_logs):
         if log.name == "truth":  # the figures of the others
