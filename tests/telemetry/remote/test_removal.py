@@ -66,6 +66,16 @@ def test_byte_that_differs_in_storage_keeps_all_files(
     assert files(sample_run) == before
 
 
+def test_run_whose_secrets_storage_has_as_stars_stays(live_run: Path, address: str) -> None:
+    run_folder.update(live_run, **{courier.MASKS_OUTPUT: True})
+    (live_run / "output.log").write_bytes(b"export API_KEY=sk-abcdefghijklmnopqrstuvwx0123456789\n")
+    storage, homes = send(live_run, address)
+    with pytest.raises(
+        GputelError, match=r"does not hold .*/output\.log as on this machine; nothing was removed"
+    ):
+        removal.remove(live_run, storage, homes)
+
+
 def test_bundle_that_storage_has_lost_keeps_all_files(
     live_run: Path, address: str, tmp_path: Path, files: Files
 ) -> None:
