@@ -160,10 +160,12 @@ def _main(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate 
 
 
 def _without_loss(candidates: Sequence[Candidate]) -> Candidate | None:
-    """The most frequent evaluation, else the line of rewards, in a log without a training loss."""
+    """The most frequent evaluation, else the line of rewards or of an epoch, in a log without a training loss."""
     evals = [line for line in candidates if line.role == "eval" and _is_placed(line) and line.is_measured]
     evals = [line for line in evals if line.changing]
-    rewards = [replace(line, role="train") for line in candidates if line.role == "other" and line.rewards]
+    rewards = [
+        replace(line, role="train") for line in candidates if line.role == "other" and line.tells_training
+    ]
     return max(evals or rewards, key=lambda line: line.shape.count, default=None)
 
 

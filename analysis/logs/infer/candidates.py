@@ -119,6 +119,17 @@ class Candidate:
         return self.shape.count > 2 and self.is_terse and counts and rewarded
 
     @property
+    def tells_training(self) -> bool:
+        """Whether it gives rewards, or a measure at epochs from the first on.
+
+        Solvers count iterations, too, and clocks and block chains have epochs with large numbers.
+        """
+        epoch = self.place if self.place and self.place.column == "epoch" and not self.place.guessed else None
+        epochs = (integers(self.shape.column(epoch.at)) if epoch else None) or []
+        moves = len(epochs) >= OFTEN and epochs[0] in (0, 1) and all(b > a for a, b in pairwise(epochs))
+        return self.rewards or (moves and self.is_terse and self.is_measured and bool(self.changing))
+
+    @property
     def is_settings(self) -> bool:
         """Whether it is a printed configuration: many names in brackets, with values that never change."""
         printed = printed_settings.is_printed(self.shape.example)
