@@ -31,8 +31,6 @@ MOST_REPEATED = 0.25  # share of records that repeat the one before
 ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 FAR = 0.5  # how far, by its share, a first loss may be from ln(vocabulary)
 LOSSES = re.compile(r"(?i)loss|nll|\bce\b|xent|entropy|objective|cost|ppl|mse|mae|error|elbo|bp[bc]")
-
-
 OUTER = re.compile(r"(?i)fold|trial|seed|run")  # if it changes with each restart, it is the reason
 
 
@@ -329,13 +327,15 @@ def _unread(log: ParsedRows) -> Iterator[Doubt]:
 def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
     """A loss that is printed more than half as often as there are records, and that was not read.
 
-    Of a held-out set it is enough that no evaluation was read: it may begin where the format was known already.
+    It is enough that it begins behind the last record, or is of a held-out set of which nothing was read.
     """
     if log.unread is None:
         return
     name, count, line = log.unread
     rows = log.records.height or log.evals["line"].n_unique()
     often = count > 0.5 * rows and count > _epochs_passed(log)
+    last: Any = log.records["line"].max()
+    often = often or (last is not None and line > last)
     if rows and count >= LEAST_UNREAD and (often or (is_evaluation(legal(name)) and log.evals.is_empty())):
         kind = "records" if log.records.height else "evaluations"
         yield _doubt(

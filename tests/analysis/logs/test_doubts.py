@@ -225,3 +225,14 @@ def test_counter_that_begins_again_with_each_epoch_does_not_overlap(read: Read) 
     rows = [(total // 260, total % 260) for total in range(100, 1560, 100)]
     log = read("".join(f"(epoch: {e + 1}, iters: {i}) loss: {9 - e - i / 1000:.3f}\n" for e, i in rows))
     assert kinds(log) == []
+
+
+def test_losses_in_other_words_behind_the_last_record_are_doubtful(read: Read) -> None:
+    """Their first line comes where the format has been inferred already."""
+    words = "and words that fill the line, so that it takes less time to come to the end of the sample"
+    first = "".join(f"it {i} >> nll {9 - i / 9999:.4f} ~ speed 3 {words}\n" for i in range(9000))
+    assert kinds(read(first)) == []
+    later = "".join(f"fine it {i} >> nll {4 - i / 99:.4f} >> kl 0.{i}\n" for i in range(10, 60))
+    log = read(first + later)
+    assert log.records.height == 9000
+    assert kinds(log) == ["unread-losses"]
