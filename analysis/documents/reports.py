@@ -1,4 +1,4 @@
-"""Reports of several runs -> a Document: a few lines of each in a terminal, on a page a table that leads to its pages."""
+"""Reports of several runs -> a Document: a few lines of each in a terminal, on a page a table that links theirs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from gputel.analysis.report.run_report import Report
 
 Lines = Mapping[str, str]
-COLUMNS = ("run", "status", "loss", "speed", "energy", "peaks", "cost", "findings", "hung", "not seen", "ended by", "caution", "doubts")  # fmt: skip
+COLUMNS = (
+    "run", "status", "loss", "speed", "energy", "peaks", "cost",
+    "findings", "hung", "not seen", "ended by", "caution", "doubts",
+)  # fmt: skip
 
 
 def report_lines(report: Report, price: float | None = None) -> Lines:

@@ -66,7 +66,7 @@ def _apart(subject: RunData, shared: Mapping[str, Any] | None) -> Iterator[Doubt
 
 
 def _at_once(subject: RunData) -> Iterator[Doubt]:
-    """Segments of one node that overlap in time: a machine was replaced and went on, so the work of both is counted."""
+    """Segments of one node that overlap in time: a replaced machine went on, so the work of both is counted."""
     recording = subject.recording
     if recording is None:
         return
