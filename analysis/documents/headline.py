@@ -38,8 +38,9 @@ def headline(report: Report, price: float | None) -> FactList:
 
 def _ended_by(cause: LogEvent) -> str:
     """`line 34: KeyboardInterrupt (SIGINT, which Ctrl-C sends)`: Python's word for it does not say who."""
+    where = f"line {cause.line}: " if cause.line else ""
     who = " (SIGINT, which Ctrl-C sends)" if "KeyboardInterrupt" in cause.text else ""
-    return f"line {cause.line}: {cause.text}{who}"
+    return f"{where}{cause.text}{who}"
 
 
 def _status(report: Report) -> str:
@@ -47,7 +48,8 @@ def _status(report: Report) -> str:
     subject, seconds = report.subject, _seconds(report)
     spoke = subject.log.lines != 0 or subject.log.records.height
     is_table = subject.log.telemetry is not None and subject.log.records.is_empty()
-    status = subject.log.status if spoke and not is_table else None
+    says = spoke or subject.log.status != "unknown"  # a recorder knows how a silent command ended
+    status = subject.log.status if says and not is_table else None
     took = text.duration(seconds, error=uncertainty.elapsed_error(report.placed)) if seconds else None
     parts = [part for part in (status, took) if part]
     return f"{subject.name}: {', '.join(parts)}" if parts else subject.name

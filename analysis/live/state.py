@@ -5,10 +5,9 @@ run.
 from __future__ import annotations
 
 import math
-import signal
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -20,18 +19,20 @@ from gputel.analysis.live.gpus import GpuHistory, node_of
 from gputel.analysis.live.log_state import LogState, upcoming
 from gputel.analysis.live.update import segment_of
 from gputel.analysis.live.view import MachineView, RunCost, StepPartsView, Terms, View
+from gputel.analysis.logs import outcome
 from gputel.analysis.runs.batch import StepTokens, batch_figures, step_tokens
 from gputel.analysis.runs.facts import run_facts
+from gputel.analysis.runs.output import ending
 from gputel.telemetry import run_folder
 from gputel.telemetry.file_names import natural_order
 
 if TYPE_CHECKING:
     from gputel.analysis.live.update import ReadSoFar, Update
+    from gputel.analysis.logs.outcome import LogEvent
     from gputel.analysis.logs.patterns import Field
 
 MOST_EVENTS = 500
 RATE = "tok_per_sec"
-INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PAST_S = 15 * 3600  # a run whose last timestamp is older than this, in any time zone, is over
 
 
@@ -230,22 +231,28 @@ class RunState:
         return self._tokens
 
     def _status(self, log: LogState) -> tuple[str, str | None]:
-        """Status and cause: the recorder's own stop first, then the log, then the exit code.
-
-        `ended` if the log is over and nothing says how.
-        """
-        if self.has_ended and self._facts and isinstance(stop := self._facts[-1].get("stopped"), dict):
-            return "interrupted", f"stopped: {stop.get('text')}"
-        causes = [source.cause for source in self._sources.values() if source.cause]
-        if causes:
-            return "interrupted" if causes[0].fatal == "interrupted" else "failed", causes[0].text
+        """Status and cause, as a report has them, but `ended` if the log is over and nothing says how."""
+        sources = self._last_sources()
+        fatal: LogEvent | None = next((source.cause for source in sources if source.cause), None)
         total = self._total(log)
         reached = total is not None and log.step is not None and log.step >= total - log.counts_from_zero
-        if reached or any(source.completed for source in self._sources.values()):
-            return "completed", None
-        if self.has_ended:
-            return _status_of(self.exit_code)
-        return ("running" if self._facts or self.is_written or self.has_grown else "unknown"), None
+        completed = reached or any(source.completed for source in sources)
+        if not fatal and not completed:
+            fatal = next((source.caught for source in sources if source.caught), None)
+        status, fatal = ending(outcome.status(fatal, completed, live=False), fatal, self._facts)
+        if status in ("unknown", "running") and self.has_ended:
+            return "ended", None
+        if status == "unknown" and (self._facts or self.is_written or self.has_grown):
+            status = "running"
+        return status, fatal.text if fatal else None
+
+    def _last_sources(self) -> Collection[ReadSoFar]:
+        """The logs that say how the run ended: of a recording, those of the last segment of each node."""
+        if not self._facts:
+            return self._sources.values()
+        return {
+            (node_of(stream), segment_of(stream) is None): source for stream, source in self._sources.items()
+        }.values()
 
     def _eta_s(self, log: LogState) -> float | None:
         """The ETA that the log prints, else the time of the remaining steps."""
@@ -305,15 +312,3 @@ class RunState:
 def _scaled(last: Mapping[str, float], scale: float) -> dict[str, float]:
     """Returns the last values, throughput in the unit that fits tokens and step times."""
     return {name: value * scale if name == RATE else value for name, value in last.items()}
-
-
-def _status_of(exit_code: int | None) -> tuple[str, str | None]:
-    """Status and cause of a command that has ended with a code; None if it is unknown."""
-    if exit_code is None:
-        return "ended", None
-    if exit_code == 0:
-        return "completed", None
-    signals = {128 + number: number.name for number in INTERRUPTIONS}
-    if exit_code in signals:
-        return "interrupted", signals[exit_code]
-    return "failed", f"exit code {exit_code}"

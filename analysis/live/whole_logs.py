@@ -23,6 +23,7 @@ class WholeLog:
     """Facts beside the rows of a log that is made anew."""
 
     log: Log
+    caught: None = None  # `cause` names it
     is_settled: bool = True
 
     @property

@@ -115,7 +115,7 @@ class EventTracker:
 
     def __init__(self) -> None:
         self._held: list[LogEvent] = []
-        self._fatal: list[LogEvent] = []  # since the last record
+        self._fatal: list[LogEvent] = []  # since the last record, and what its step caught
         self._known = _Known()  # the steps of the last records
         self._loss_lines: Integers = np.empty(0, dtype=np.int64)  # not looked at yet
         self._finite_losses: Booleans = np.empty(0, dtype=np.bool_)
@@ -124,6 +124,7 @@ class EventTracker:
         self._headings: list[LogEvent] = []  # of a new start, each with its date
         self._places: set[tuple[Any, int]] = set()
         self._last = 0  # line of the last record
+        self.caught: LogEvent | None = None  # an interruption that the last step caught
 
     def take(
         self,
@@ -148,7 +149,9 @@ class EventTracker:
         if len(kept) > MOST_HELD:
             done, kept = [*done, *kept[:-MOST_HELD]], kept[-MOST_HELD:]
         self._held = kept
-        answer = _with_steps(done, self._known), _with_steps(kept, self._known.with_more(*_steps_of(drafts)))
+        known = self._known.with_more(*_steps_of(drafts))
+        answer = _with_steps(done, self._known), _with_steps(kept, known)
+        self.caught = outcome.caught(self._fatal, known.lines, known.steps)
         self._forget([draft.line.number for draft in drafts if draft.place])
         return answer
 
@@ -228,7 +231,7 @@ class EventTracker:
         """Drops what later lines cannot need; `begun` are the lines of open records."""
         self._known = _Known(self._known.lines[-WINDOW:], self._known.steps[-WINDOW:])
         last = max([self._last, *begun])
-        self._fatal = [event for event in self._fatal if event.line > last][:MOST_FATAL]
+        self._fatal = [e for e in self._fatal if e.line > last or e is self.caught][:MOST_FATAL]
         self._reasons = self._reasons[-MOST_HELD:]
         self._headings = self._headings[-MOST_FATAL:]
 

@@ -174,6 +174,11 @@ class Increments:
         return self._events.cause()
 
     @property
+    def caught(self) -> LogEvent | None:
+        """The interruption that the last step caught, which ended the run unless that went on or is complete."""
+        return self._events.caught
+
+    @property
     def is_settled(self) -> bool:
         """Whether no row that was handed out will come again."""
         return self._log.is_settled

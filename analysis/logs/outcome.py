@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from gputel.analysis.logs import patterns
 from gputel.analysis.logs.lines import Chunk
@@ -32,6 +33,7 @@ from gputel.analysis.logs.signs import (
 )
 
 KINDS = ("checkpoint", "eval", "resume", "restart", "epoch", "nan", "oom", "nccl", "traceback", "stop")
+Integers = npt.NDArray[np.int64]
 Status = Literal["completed", "running", "interrupted", "failed", "unknown"]
 
 
@@ -182,6 +184,18 @@ def cause(events: list[LogEvent], after: int) -> LogEvent | None:
         )
     ]
     return next(iter(first_hand or fatal), None)
+
+
+def caught(events: list[LogEvent], lines: Integers, steps: Integers) -> LogEvent | None:
+    """The interruption that a run printed in its last step: a loop that catches a signal finishes its step.
+
+    `lines` are those of the records that have a step.
+    """
+    stops = [event for event in events if event.fatal == "interrupted"]
+    if not stops or not len(steps):
+        return None
+    earlier = lines[steps != steps[-1]]
+    return cause(stops, int(earlier[-1]) if len(earlier) else 0)
 
 
 def status(ended_by: LogEvent | None, completed: bool, live: bool) -> Status:

@@ -149,8 +149,8 @@ class _LazyResults:
         found = outcome.cause(self.outcome.events, _last_line(self.records))
         if found or self.outcome.completed is not None:
             return found
-        stops = [event for event in self.outcome.events if event.fatal == "interrupted"]
-        stop = outcome.cause(stops, _line_before_last_step(self.records)) if stops else None
+        known = self.records.filter(pl.col("step").is_not_null())
+        stop = outcome.caught(self.outcome.events, known["line"].to_numpy(), known["step"].to_numpy())
         return None if stop is None or self._reached_its_end() else stop
 
     def _cut_off(self) -> LogEvent | None:
@@ -246,12 +246,6 @@ def _places(assembler: Assembler) -> Places:
 def _last_line(records: pl.DataFrame) -> int:
     last: Any = records["line"].max()
     return int(last) if last is not None else 0
-
-
-def _line_before_last_step(records: pl.DataFrame) -> int:
-    """Returns the last line of the steps before the last, as a loop that catches a signal finishes its step."""
-    last = records["step"].drop_nulls().tail(1)
-    return _last_line(records if last.is_empty() else records.filter(pl.col("step") != last[0]))
 
 
 def _where(frame: pl.DataFrame, name: str, value: str | int) -> pl.DataFrame:

@@ -50,7 +50,7 @@ def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
     logs = [(node, log) for node, log in outputs if log is not None]
     whole = _joined(logs, folder.name, str(path)) if logs else _nothing(folder.name, str(path))
     open_ended = any(not description.get("ended") for description in facts)
-    status, cause = _ending(whole, facts)
+    status, cause = ending(whole.status, whole.cause, facts, whole.lines or 0)
     started = [wall for fact in facts if (wall := run_folder.wall_ns(fact, "started")) is not None]
     ended = [wall for fact in facts if (wall := run_folder.wall_ns(fact, "ended")) is not None]
     return replace(
@@ -60,34 +60,35 @@ def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
     )
 
 
-def _ending(log: Log, facts: Sequence[Mapping[str, Any]]) -> tuple[Status, LogEvent | None]:
+def ending(
+    status: Status, cause: LogEvent | None, facts: Sequence[Mapping[str, Any]], line: int = 0
+) -> tuple[Status, LogEvent | None]:
     """Returns how a run ended and why: by what it printed, by what stopped it, and by its exit codes.
 
+    `status` and `cause` are what its log says, and `line` is the log's last.
     Only the last segment of each node counts, and only codes of a command: a recording without one has none.
     """
     last = {description.get("node_rank"): description for description in facts}.values()
     if not all(last):  # a description that cannot be read does not say whether it has ended
-        return log.status, log.cause
+        return status, cause
     if any(not description.get("ended") for description in last):
-        return ("running" if log.status == "unknown" else log.status), log.cause
+        return ("running" if status == "unknown" else status), cause
     stopped = next((reason for description in last if (reason := description.get("stopped"))), None)
     if stopped:
-        return "interrupted", LogEvent("stop", log.lines or 0, str(stopped.get("text")), fatal="interrupted")
+        return "interrupted", LogEvent("stop", line, str(stopped.get("text")), fatal="interrupted")
     codes = [
         code for description in last if description.get("argv") and (code := _code(description)) is not None
     ]
-    if log.status == "interrupted" or not codes:
-        return log.status, log.cause
+    if status == "interrupted" or not codes:
+        return status, cause
     if not any(codes):
         return "completed", None
     signals = [code for code in codes if code in SIGNALS]
-    if signals and log.status == "unknown":
+    if signals and status == "unknown":
         text = f"the command was ended by {SIGNALS[signals[0]]}"
-        return "interrupted", LogEvent("stop", log.lines or 0, text, fatal="interrupted")
+        return "interrupted", LogEvent("stop", line, text, fatal="interrupted")
     code = next(code for code in codes if code)
-    return "failed", log.cause or LogEvent(
-        "", log.lines or 0, f"the command ended with exit code {code}", fatal="failed"
-    )
+    return "failed", cause or LogEvent("", line, f"the command ended with exit code {code}", fatal="failed")
 
 
 def _code(description: Mapping[str, Any]) -> int | None:

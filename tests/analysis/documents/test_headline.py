@@ -9,6 +9,9 @@ import pytest
 from gputel.analysis.documents.headline import headline
 from gputel.analysis.report.run_report import Report, make_report
 from gputel.analysis.runs import read_run
+from gputel.telemetry import run_folder
+from gputel.telemetry.clock import SECOND
+from tests.analysis.live.scenes import START
 
 LINES = [
     "World size: 4",
@@ -51,3 +54,15 @@ def test_ending_says_which_signal_it_was(tmp_path: Path, last: str, words: str) 
     lines = headline(make_report(read_run(tmp_path / "d4.log")), None).known()
     assert lines["run"].startswith("d4: interrupted")
     assert words in lines["ended by"]
+
+
+def test_command_that_printed_nothing_has_the_status_that_its_recorder_saw(tmp_path: Path) -> None:
+    """A report of a Ctrl-C before the first line names the status and no line of an empty log."""
+    clock = {"started": {"wall_ns": START}, "ended": {"wall_ns": START + 5 * SECOND}}
+    facts = {"run": "d4", "argv": ["python", "train.py"], **clock, "exit_code": 130}
+    segment = run_folder.create(tmp_path / "d4", facts)
+    segment.output.touch()
+    segment.index.touch()
+    lines = headline(make_report(read_run(tmp_path / "d4")), None).known()
+    assert lines["run"].startswith("d4: interrupted")
+    assert lines["ended by"] == "the command was ended by Ctrl-C"

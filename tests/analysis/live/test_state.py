@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
+import gputel
+from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.state import RunState
 from gputel.analysis.live.update import Update
 from gputel.analysis.live.view import Terms
 from gputel.analysis.logs.incremental import Increments
+from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
+from gputel.telemetry.process import output_index
 from tests.analysis.live.scenes import (
     START,
     STEP,
@@ -195,7 +200,16 @@ def test_recording_describes_its_gpus_and_its_end(tmp_path: Path) -> None:
     assert (view.cost.gpus, view.cost.spent) == (2, 16.0)
     ended = {"wall_ns": START + 3600 * SECOND}
     state.describe(
-        [{"run": "d16", "started": {"wall_ns": START}, "ended": ended, "exit_code": 7, "gpus": gpus}]
+        [
+            {
+                "run": "d16",
+                "started": {"wall_ns": START},
+                "ended": ended,
+                "exit_code": 7,
+                "argv": ["a"],
+                "gpus": gpus,
+            }
+        ]
     )
     assert (state.view().status, state.view().elapsed_s, state.exit_code) == ("failed", 3600, 7)
 
@@ -204,14 +218,14 @@ def test_recording_describes_its_gpus_and_its_end(tmp_path: Path) -> None:
     ("facts", "status", "cause"),
     [
         ({"exit_code": 0}, "completed", None),
-        ({"exit_code": 7}, "failed", "exit code 7"),
-        ({"exit_code": 130}, "interrupted", "SIGINT"),
-        ({"exit_code": 143}, "interrupted", "SIGTERM"),
+        ({"exit_code": 7}, "failed", "the command ended with exit code 7"),
+        ({"exit_code": 130}, "interrupted", "the command was ended by Ctrl-C"),
+        ({"exit_code": 143}, "interrupted", "the command was ended by SIGTERM"),
         ({"exit_code": None}, "ended", None),
         (
             {"exit_code": 0, "stopped": {"rule": "hours", "text": "time limit of 31 h reached"}},
             "interrupted",
-            "stopped: time limit of 31 h reached",
+            "time limit of 31 h reached",
         ),
     ],
 )
@@ -220,7 +234,8 @@ def test_recording_ends_as_its_recorder_says(
 ) -> None:
     """A training that ends early by its own options has completed, at whatever step."""
     state = state_of(pod_log(30), NOON)
-    state.describe([{"started": {"wall_ns": START}, "ended": {"wall_ns": START + SECOND}, **facts}])
+    recorded = {"argv": ["python", "train.py"], "started": {"wall_ns": START}, **facts}
+    state.describe([{**recorded, "ended": {"wall_ns": START + SECOND}}])
     view = state.view()
     assert (view.status, view.cause, view.eta_s) == (status, cause, None)
 
@@ -235,3 +250,29 @@ def test_fleet_shows_the_steps_of_its_first_node_and_the_last_step_of_each() -> 
         state.take(Update("r", "r", stream, increment=growing.take(NOON), log=growing))
     view = state.view()
     assert view.step == view.steps_of_nodes["2"] > 50 > view.steps_of_nodes["10"]
+
+
+@pytest.mark.parametrize(
+    ("behind", "status"),
+    [([], "interrupted"), ([3], "interrupted"), ([3, 4], "completed"), ([99], "completed")],
+)
+@pytest.mark.parametrize(
+    "signal", ["caught SIGINT - writing checkpoint before exit\n", "KeyboardInterrupt\n"]
+)
+def test_report_and_tail_agree_on_how_a_run_ended(
+    behind: list[int], status: str, signal: str, tmp_path: Path
+) -> None:
+    """A loop that catches a signal may finish its step, and ends with 0."""
+    step = "step {}/100 | loss: 3.0\n"
+    text = "".join(map(step.format, range(3))) + signal + "".join(map(step.format, behind))
+    ended = {"started": {"wall_ns": START}, "ended": {"wall_ns": START + SECOND}, "exit_code": 0}
+    segment = run_folder.create(tmp_path / "d12", {"run": "d12", "argv": ["a"], **ended})
+    segment.output.write_text(text)
+    segment.index.write_bytes(output_index.pack(START, len(text)))
+    log = gputel.parse(tmp_path / "d12").log
+    with contextlib.closing(Follower([str(tmp_path / "d12")])) as follower:
+        while follower.read():
+            pass
+        view = follower.runs[0].state.view()
+    assert (log.status, log.cause and log.cause.text) == (view.status, view.cause)
+    assert view.status == status
