@@ -23,7 +23,10 @@ FEWEST = 3  # stretches, from which on their scatter is known
 
 @dataclass(frozen=True)
 class OnTime:
-    """Records at the ends of their steps: `late_s` is how late their lines came, within `error_s`."""
+    """Records at the ends of their steps: `late_s` is how late their lines came, within `error_s`.
+
+    `late_s` is 0 where only the last gap is short and no pause tells whether its step was: then no line has moved.
+    """
 
     records: pl.DataFrame
     late_s: float
@@ -41,9 +44,13 @@ def on_time(records: pl.DataFrame, others: pl.DataFrame, resolution_s: float) ->
     if not timed:
         rows = rows.with_columns(dt_ms=_usual_gap_ms(rows))
     stretches = _stretches(rows)
-    if stretches.is_empty() or not (timed or stretches["behind"].count()):
+    if stretches.is_empty():
         return None
     usual: Any = stretches["usual"].median()
+    if not (timed or stretches["behind"].count()):
+        short_s: Any = stretches["ahead"].median()
+        doubtful = resolution_s < FINE * usual and short_s > LATE * usual
+        return OnTime(records, 0.0, float(short_s)) if doubtful else None
     rounded_s = rounding_error(records["dt_ms"].drop_nulls()) / 1000 if timed else 0.0
     error_s = 0.0
     if resolution_s < FINE * usual:

@@ -17,7 +17,7 @@ class TimedLog:
 
     `uncertainty_s` is how far off a line may be, None if unknown. `resolution_s` is the smallest difference between
     two times, 0 of a recorder's and of printed step times. Without timestamps (`stamped`), only the length of steps
-    is known. `late_error_s` is how far off a line may be that came late and was moved. `brief`: most evaluations
+    is known. `late_error_s` is how far off a line may be that came late, moved or not. `brief`: most evaluations
     and checkpoints take about as long as the resolution, so a time of one means little. `dt_digit_ms` is what the
     last printed digit of step times stands for, 0 if unknown.
     """

@@ -75,6 +75,8 @@ def _on_time(placed: TimedLog) -> TimedLog:
     if found is None:
         return placed
     how = f"{placed.how}; lines that came {found.late_s:.2g} s late are moved back"
+    if not found.late_s:
+        how = f"{placed.how}; lines may come {found.error_s:.2g} s late, as the last one comes so much early"
     return replace(placed, records=found.records, how=how, late_error_s=found.error_s)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from gputel.analysis.align.marks import log_marks
@@ -101,3 +102,15 @@ def test_every_copy_of_a_late_line_is_moved(recorded: Recorded) -> None:
     marks = log_marks(subject, timed_log(subject))[None]
     trained = [mark.time for mark in marks if mark.kind == "train"]
     assert max(trained[place + 1] - trained[place] for place in range(8)) == pytest.approx(1e9, rel=0.01)
+
+
+@pytest.mark.parametrize(("late_s", "error_s"), [(LATE_S, LATE_S), (0.0, 0.0)])
+def test_range_holds_what_a_log_without_a_pause_cannot_tell(
+    recorded: Recorded, late_s: float, error_s: float
+) -> None:
+    """The last line comes at once: either all others came late, or the last step was short."""
+    lines = [(11.0 + number + (late_s if number < 39 else 0), step(number)) for number in range(40)]
+    totals = make_report(recorded([(0, 60, lines)])).totals
+    start = totals.row(by_predicate=pl.col("kind") == "start", named=True)
+    assert start["duration_s"] == pytest.approx(10.0 + late_s)
+    assert start["duration_error_s"] == pytest.approx(error_s, abs=0.01)
