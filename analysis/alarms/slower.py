@@ -17,7 +17,7 @@ from gputel.analysis.alarms.observations import Evaluation, EventSeen, Finding, 
 
 STEP_TIME = "time per step"
 BLOCK = 20  # times the resolution of a clock: what takes as long is known to a few percent
-AROUND = 15  # gaps, of which the median is the usual one
+MEDIAN_OF = 15  # gaps, whose median is the usual one
 LONG = 1.5  # times the usual gap: the run stood still, and a step says nothing of it
 COARSE_S, FINE_S = 1.0, 0.001
 
@@ -140,7 +140,7 @@ class StepClock:
     _last: _Mark | None = None
     _interrupted: bool = False
     _coarse: bool = True  # all times are whole seconds
-    _usual: RunningWindow = field(default_factory=lambda: RunningWindow(AROUND))
+    _usual: RunningWindow = field(default_factory=lambda: RunningWindow(MEDIAN_OF))
     _seconds: float = 0.0  # of the block that is being measured
     _steps: int = 0
     _records: int = 0

@@ -59,7 +59,7 @@ _GLUED = re.compile(  # `learningRate`, `validloss`
 )
 _EVALUATED = re.compile(r"(?i)(?:val|valid|validation|eval|test|dev|cv)_loss")  # says the set itself
 _WHOLE = re.compile(r"(?i)(?:total|overall)_loss|loss_(?:total|overall)")  # of `mean loss/overall_loss`
-_AROUND = frozenset("mean avg average running loss losses train training metrics batch".split())
+_QUALIFIERS = frozenset("mean avg average running loss losses train training metrics batch".split())
 _PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
     r"(?i)(?:^|[\W_])(?:data|load\w*|batching|forward|fwd|backward|bwd|optim\w*|update|sampl\w*|collect\w*|learn\w*|inference)"
     r"[ _-]*(?:time|took|duration|secs?|seconds)(?:$|[\W_])"
@@ -256,7 +256,9 @@ def _ends(key: str) -> list[str]:
     parts = re.split(r"[/ .:]+", key.removesuffix("()"))
     if parts[0].lower() in ("train", "training") and key[len(parts[0]) :][:1] == " ":
         ends.append(key[len(parts[0]) + 1 :])
-    if _EVALUATED.fullmatch(parts[-1]) or (_WHOLE.fullmatch(parts[-1]) and _AROUND.issuperset(parts[:-1])):
+    if _EVALUATED.fullmatch(parts[-1]) or (
+        _WHOLE.fullmatch(parts[-1]) and _QUALIFIERS.issuperset(parts[:-1])
+    ):
         ends.append(parts[-1])
     if parts[-1].lower() in ("s", "sec"):  # a rate is not what it counts
         return [key]
