@@ -11,6 +11,7 @@ from gputel.analysis.align.join import WHOLE
 from gputel.analysis.document import FactList, rows
 from gputel.analysis.documents.parse import best_evaluation
 from gputel.analysis.logs import summary
+from gputel.analysis.report.phases import printed_rates
 from gputel.analysis.report.verdicts import MFU_QUESTION, UNKNOWN
 
 if TYPE_CHECKING:
@@ -69,9 +70,14 @@ def _loss(report: Report) -> str | None:
 
 
 def _speed(report: Report) -> str | None:
-    """`5,211,066 tok/s, 100.3 ±0.1 ms/step, MFU 44 %`, of the last phase."""
+    """`5,211,066 tok/s, 100.3 ±0.1 ms/step, MFU 44 %`, of the last phase; a log without times has its printed rate."""
     if report.phases.is_empty():
-        return None
+        printed = printed_rates(report.subject)["tok_per_sec_printed"]
+        return (
+            None
+            if printed.is_empty() or printed[-1] is None
+            else f"{text_of_rate(printed[-1])} tok/s as printed"
+        )
     row = list(rows(report.phases))[-1]
     rate = tok_per_sec(row) or text_of_rate(row.get("tok_per_sec_printed"))
     step = step_ms(row)

@@ -42,7 +42,7 @@ def phase_table(
     `tok_per_sec` uses elapsed time; `tok_per_sec_printed` is the mean of the printed rates, null if their unit
     contradicts tokens and step times. A phase whose training nothing separates from its evaluations has no rates.
     """
-    sums, printed = _sums(steps), _printed_rates(subject)
+    sums, printed = _sums(steps), printed_rates(subject)
     alone = ~pl.col("phase").is_in(join.mixed_phases(spans).implode())
     sums = sums.with_columns(pl.when(alone).then(name).alias(name) for name in RATES)
     if not numbered(subject.log.records):
@@ -101,11 +101,14 @@ def _sums(steps: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _printed_rates(subject: RunData) -> pl.DataFrame:
+def printed_rates(subject: RunData) -> pl.DataFrame:
+    """Returns the mean printed rate of each phase, null if its unit contradicts tokens and step times."""
     records = subject.log.records
     is_rate = "tok_per_sec" in records.columns and subject.step_tokens.rate_scale == 1
     rate = pl.col("tok_per_sec") if is_rate else pl.lit(None, pl.Float64)
-    return records.group_by("phase").agg(rate.filter(rate.is_finite()).mean().alias("tok_per_sec_printed"))
+    return records.group_by("phase", maintain_order=True).agg(
+        rate.filter(rate.is_finite()).mean().alias("tok_per_sec_printed")
+    )
 
 
 def _known(values: pl.Expr) -> pl.Expr:

@@ -66,3 +66,10 @@ def test_command_that_printed_nothing_has_the_status_that_its_recorder_saw(tmp_p
     lines = headline(make_report(read_run(tmp_path / "d4")), None).known()
     assert lines["run"].startswith("d4: interrupted")
     assert lines["ended by"] == "the command was ended by Ctrl-C"
+
+
+def test_log_without_times_has_the_speed_that_it_printed(tmp_path: Path) -> None:
+    """A tenth of a token a second keeps its digits, and no time is needed to repeat it."""
+    path = tmp_path / "d4.log"
+    path.write_text("".join(f"step {n} | loss 2.{n} | 0.19 tok/s\n" for n in range(9)))
+    assert headline(make_report(read_run(path)), None).known()["speed"] == "0.19 tok/s as printed"
