@@ -98,7 +98,7 @@ def _cut(marks: Sequence[LogMark], resolution_ns: int, times: Mapping[str, StepT
     gaps = [marks[before : record + 1] for before, record in zip([0, *records], records, strict=False)]
     inseparable = _inseparable(gaps, usual)
     for inner, usual_ns in zip(gaps, usual, strict=True):
-        yield from _gap(inner, usual_ns, inseparable=inseparable)
+        yield from _gap(inner, usual_ns, resolution_ns, inseparable=inseparable)
     for left, right in pairwise(marks[records[-1] :]):
         yield _rest(left, right, None)
 
@@ -123,7 +123,9 @@ def _usual(
     return step_ns_near(rows, resolution_ns, times)
 
 
-def _gap(inner: Sequence[LogMark], usual_ns: float, *, inseparable: bool) -> Iterator[Span]:
+def _gap(
+    inner: Sequence[LogMark], usual_ns: float, resolution_ns: int, *, inseparable: bool
+) -> Iterator[Span]:
     """Cuts the time from one record to the next; the very first gap may have a record alone."""
     record = inner[-1]
     slots = list(pairwise(inner))
@@ -140,6 +142,7 @@ def _gap(inner: Sequence[LogMark], usual_ns: float, *, inseparable: bool) -> Ite
     else:
         behind = _steps_behind(inner, widths[0], usual_ns)
         training = _shared_out(_expected_ns(record, usual_ns), widths, behind / record.steps)
+        training = _until_announced(training, slots, resolution_ns)
     trained = max((place for place, share in enumerate(training) if share), default=len(slots) - 1)
     for place, ((left, right), train_ns) in enumerate(zip(slots, training, strict=True)):
         rest = _rest(left, right, record)
@@ -233,6 +236,23 @@ def _shared_out(train_ns: float, widths: Sequence[int], most_behind: float = 1.0
             shares[place] = min(round(left), widths[place])
             left -= shares[place]
     return [*shares, behind]
+
+
+def _until_announced(
+    training: Sequence[int], slots: Sequence[tuple[LogMark, LogMark]], resolution_ns: int
+) -> list[int]:
+    """Gives the training what a coarse clock shows more of it before a save is announced.
+
+    Such a clock shows as often less, which no save fills: otherwise saves would be too long on average. Of a save
+    that is hardly longer than the clock's resolution it tells too little.
+    """
+    widths = [right.time - left.time for left, right in slots]
+    return [
+        width
+        if _announces_save(right) and 0 < width - share <= resolution_ns and behind > 2 * resolution_ns
+        else share
+        for share, width, behind, (_, right) in zip(training, widths, [*widths[1:], 0], slots, strict=True)
+    ]
 
 
 def _rest(left: LogMark, right: LogMark, record: LogMark | None) -> Span:

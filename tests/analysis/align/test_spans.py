@@ -341,3 +341,24 @@ def test_evaluation_that_nothing_tells_from_the_training_is_part_of_it(tmp_path:
 
 def _stamp(at: float) -> str:
     return f"2026-03-01 {10 + int(at) // 3600}:{int(at) // 60 % 60:02d}:{int(at) % 60:02d}"
+
+
+def test_saves_of_a_late_loop_are_right_on_average_by_whole_seconds(tmp_path: Path) -> None:
+    """The line of the last step comes behind the save, so only the announcement tells when that began."""
+    now, lines = 0.0, []
+
+    def line(text: str) -> None:
+        lines.append(f"{datetime(2026, 10, 3, 7) + timedelta(seconds=int(now)):%Y-%m-%d %H:%M:%S} {text}\n")
+
+    for step in range(400):
+        now += 0.653
+        if (step + 1) % 20:
+            line(f"iter={step} loss=2.5 step_time=0.653")
+            continue
+        line(f"writing checkpoint to out/iter_{step + 1}")
+        now += 6.0
+        line(f"iter={step} loss=2.5 step_time=0.653")
+    (tmp_path / "a.log").write_text("".join(lines))
+    cut = cut_spans(read_run(tmp_path / "a.log")).filter(kind="checkpoint")
+    each = (cut["end"] - cut["start"]).dt.total_nanoseconds() / 1e9
+    assert each.mean() == pytest.approx(6.0, abs=0.1)
