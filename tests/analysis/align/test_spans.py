@@ -350,14 +350,14 @@ def test_saves_of_a_late_loop_are_right_on_average_by_whole_seconds(tmp_path: Pa
     def line(text: str) -> None:
         lines.append(f"{datetime(2026, 10, 3, 7) + timedelta(seconds=int(now)):%Y-%m-%d %H:%M:%S} {text}\n")
 
-    for step in range(400):
+    for number in range(400):
         now += 0.653
-        if (step + 1) % 20:
-            line(f"iter={step} loss=2.5 step_time=0.653")
+        if (number + 1) % 20:
+            line(f"iter={number} loss=2.5 step_time=0.653")
             continue
-        line(f"writing checkpoint to out/iter_{step + 1}")
+        line(f"writing checkpoint to out/iter_{number + 1}")
         now += 6.0
-        line(f"iter={step} loss=2.5 step_time=0.653")
+        line(f"iter={number} loss=2.5 step_time=0.653")
     (tmp_path / "a.log").write_text("".join(lines))
     cut = cut_spans(read_run(tmp_path / "a.log")).filter(kind="checkpoint")
     each = (cut["end"] - cut["start"]).dt.total_nanoseconds() / 1e9
