@@ -231,18 +231,18 @@ def _evaluations(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def _two_losses(log: ParsedRows) -> Iterator[Doubt]:
-    """Steps with two validation losses: of two sets, or one of them is of a batch."""
-    losses = log.evals.filter((pl.col("name") == "val_loss") & pl.col("value").is_finite())
-    steps = losses.filter(pl.col("step").is_not_null()).group_by(
-        "phase", "attempt", "step", maintain_order=True
-    )
+    """Steps with two validation losses: of two sets, or one of them is of a batch; or with boxes' and masks' AP."""
+    named = log.evals.filter(pl.col("name").is_in(["val_loss", "AP"]) & pl.col("step").is_not_null())
+    losses = named.filter(pl.col("value").is_finite())
+    steps = losses.group_by("phase", "attempt", "step", "name", maintain_order=True)
     spread = steps.agg(pl.col("value").min(), pl.col("value").max().alias("most"), pl.col("line").last())
     two = spread.filter(pl.col("most") - pl.col("value") > ROUNDED * pl.col("most").abs())
     if two.height >= LEAST_UNREAD and two.height > 0.5 * spread.height:
+        figures = "validation losses" if two["name"][0] == "val_loss" else "average precisions"
         yield _doubt(
             "two-losses",
-            f"{two.height:,} of {spread.height:,} steps have two validation losses",
-            "they are of two sets, or one of them is of a single batch",
+            f"{two.height:,} of {spread.height:,} steps have two {figures}",
+            "they are of two sets, of boxes and masks, or one of them is of a single batch",
             {"two": two.height, "steps": spread.height},
             two["line"][0],
         )

@@ -222,7 +222,8 @@ class Parser:
 
     @property
     def _is_empty(self) -> bool:
-        return not self.records.begun and not self.records.evaluations.rows.count
+        evaluations = self.records.evaluations
+        return not (self.records.begun or evaluations.rows.count or evaluations.waiting())
 
     @property
     def strange_bytes(self) -> int:

@@ -18,6 +18,7 @@ from gputel.analysis.logs.frames import EVALS, PARTIALS, RECORDS, Frame, Places,
 from gputel.analysis.logs.log import DEFAULT_PHASE, Log, ReadyResults
 from gputel.analysis.logs.outcome import LogEvent, Outcome, Status
 from gputel.analysis.logs.patterns import Reject
+from gputel.analysis.logs.records import RECORDS as RECORD_ROLES
 from gputel.analysis.logs.saved_steps import begins_where_resumed
 
 if TYPE_CHECKING:
@@ -187,8 +188,9 @@ class _LazyResults:
 
 
 def _main_format(parser: Parser) -> str | None:
-    """The name of the format that matched most lines."""
-    counts = sorted(parser.hits.items(), key=lambda item: (-item[1], item[0]))
+    """The name of the format that matched most lines; one that only evaluates goes behind those of records."""
+    recording = {p.name.rpartition(".")[0] for p in parser.patterns if p.role in RECORD_ROLES}
+    counts = sorted(parser.hits.items(), key=lambda item: (item[0] not in recording, -item[1], item[0]))
     return counts[0][0] if counts and counts[0][1] else None
 
 

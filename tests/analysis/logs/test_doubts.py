@@ -191,6 +191,15 @@ def test_steps_with_two_validation_losses_are_doubtful_and_one_loss_in_fewer_dig
     assert kinds(read("".join((record + rounded).format(i, 9 / i) for i in range(1, 30)))) == []
 
 
+def test_average_precisions_of_boxes_and_of_masks_at_one_step_are_doubtful(read: Read) -> None:
+    table = " Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = {:.3f}\n"
+    one = [f"step {i} | loss: {9 / i:.4f} | lr: 1e-4\n" + table.format(i / 99) for i in range(1, 30)]
+    assert kinds(read("".join(one))) == []
+    assert kinds(read("".join(text + table.format(i / 199) for i, text in enumerate(one, start=1)))) == [
+        "two-losses"
+    ]
+
+
 def test_first_epoch_far_from_the_vocabulary_is_not_doubtful(read: Read) -> None:
     """It is a mean over an epoch, in which the model was trained."""
     losses = [(n, 4.1 - n / 10) for n in range(1, 9)]
