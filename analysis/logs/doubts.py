@@ -242,7 +242,7 @@ def _two_losses(log: ParsedRows) -> Iterator[Doubt]:
         yield _doubt(
             "two-losses",
             f"{two.height:,} of {spread.height:,} steps have two {figures}",
-            "they are of two sets, of boxes and masks, or one of them is of a single batch",
+            "they are of two sets or epochs, of boxes and masks, or one of them is of a single batch",
             {"two": two.height, "steps": spread.height},
             two["line"][0],
         )

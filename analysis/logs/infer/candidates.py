@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from gputel.analysis.logs import formats, names, printed_settings, values
 from gputel.analysis.logs.infer import tables
@@ -30,6 +30,9 @@ _EVALUATION = re.compile(
     rb"(?i)(?<![a-z_-])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
 )
 _FIGURE = re.compile(rb"(?:# )?[\w /-]+[:=]\s*(?:%b)%%?(?: \([+-]?[\d.]+\))?" % values.GRAMMAR)
+_SCORES = re.compile(rb"(?i)(?:scores?|results?)(?: on \w+)?:?")
+_LOSES = re.compile(rb"(?i)loss|\blr\b|learning|grad")
+_DRAWN = b" \t=-*#_|>"
 _BLOCK = 40  # lines between a heading and a figure of its block
 _HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
 _BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")
@@ -38,6 +41,9 @@ _REWARD = re.compile(
 )
 _LEARNS = re.compile(r"(?i)\blr\b|learn")
 _BEST = re.compile(r"(?i)(?:the )?best(?![a-z])")
+_ACCURACY = re.compile(
+    r"(?i)\b(?:train(?:ing)?[ _])?(?:acc|accuracy|error[ _]rate|f1|auc|m?iou|dice|psnr|bleu)\b"
+)
 _EPISODE = re.compile(r"(?i)episod(?:es?|ic)|time_?steps?|\b(?:games?|cycles?|generations?)\b")
 
 
@@ -120,14 +126,18 @@ class Candidate:
 
     @property
     def tells_training(self) -> bool:
-        """Whether it gives rewards, or a measure at epochs from the first on.
+        """Whether it gives rewards, or a measure at epochs from the first on, or an accuracy at steps.
 
         Solvers count iterations, too, and clocks and block chains have epochs with large numbers.
         """
-        epoch = self.place if self.place and self.place.column == "epoch" and not self.place.guessed else None
-        epochs = (integers(self.shape.column(epoch.at)) if epoch else None) or []
-        moves = len(epochs) >= OFTEN and epochs[0] in (0, 1) and all(b > a for a, b in pairwise(epochs))
-        return self.rewards or (moves and self.is_terse and self.is_measured and bool(self.changing))
+        place = self.place if self.place and not self.place.guessed else None
+        counts = (integers(self.shape.column(place.at)) if place else None) or []
+        rises = len(counts) >= OFTEN and all(b > a for a, b in pairwise(counts))
+        if place is None or not (rises and self.is_terse and self.is_measured and self.changing):
+            return self.rewards
+        in_epochs = place.column == "epoch" and counts[0] in (0, 1)
+        learns = any(_ACCURACY.search(cell.source) for cell in self.metrics if cell.column in self.changing)
+        return self.rewards or in_epochs or (learns and place.column in ("step", "iteration"))
 
     @property
     def is_settings(self) -> bool:
@@ -179,7 +189,7 @@ def make_candidate(shape: LineShape, lines: Sequence[bytes], *, crowded: bool = 
     if evidence is None:
         return None
     made = Candidate(shape, tuple(named), "train" if evidence else "other", evidence)
-    return _with_role(made, headed=_is_headed(shape, lines))
+    return _with_role(made, headed=_is_headed(made, lines))
 
 
 def _may_matter(cell: Named, shape: LineShape) -> bool:
@@ -210,19 +220,34 @@ def _says_something(cell: Named) -> bool:
     return is_place(cell) or any(regex.search(text) for regex in (MEASURE, _REWARD, _EPISODE))
 
 
-def _is_headed(shape: LineShape, lines: Sequence[bytes]) -> bool:
-    """Whether a line such as `Test Error:` stands above, with nothing but other figures in between."""
-    above = [_heading(lines, number) for number in shape.lines[:20] if number]
-    return bool(above) and all(_EVALUATION.match(line) and _HEADING.fullmatch(line) for line in above)
+def _is_headed(candidate: Candidate, lines: Sequence[bytes]) -> bool:
+    """Whether a line such as `Test Error:` stands above, with nothing but other figures in between.
+
+    A line that says its place is in no block of figures. `Scores:` is such a line where no loss stands below it.
+    """
+    shown = candidate.shape.lines[:20]
+    above = [_heading(lines, number, through=candidate.place is None) for number in shown]
+    if not all(_HEADING.fullmatch(line) for line in above):
+        return False
+    scored = candidate.place is None and all(_SCORES.fullmatch(line) for line in above)
+    return all(_EVALUATION.match(line) for line in above) or (
+        scored and not any(_loses_below(lines, number) for number in shown)
+    )
 
 
-def _heading(lines: Sequence[bytes], number: int) -> bytes:
-    """The nearest line above that is not blank and no `name: figure`, without the signs drawn around it."""
+def _heading(lines: Sequence[bytes], number: int, *, through: bool) -> bytes:
+    """The nearest line above with text, without the signs drawn around it; `through` passes over figures."""
     for line in reversed(lines[max(0, number - _BLOCK) : number]):
-        text = line.strip(b" \t=-*#_|>")
-        if text and not _FIGURE.fullmatch(text):
+        text = line.strip(_DRAWN)
+        if text and not (through and _FIGURE.fullmatch(text)):
             return text
     return b""
+
+
+def _loses_below(lines: Sequence[bytes], number: int) -> bool:
+    """Whether this figure or one below it in the block is a loss or a rate of the training."""
+    block = (line.strip(_DRAWN) for line in lines[number : number + _BLOCK])
+    return any(_LOSES.search(line) for line in takewhile(_FIGURE.fullmatch, block))
 
 
 def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:

@@ -64,7 +64,7 @@ PARTS = re.compile(
 # Measures of a model, in training or on held-out data.
 MEASURE = re.compile(
     r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|dice|score|error|rmse|mae|mse|reward|psnr|ssim"
-    r"|(?<![a-z])returns?(?![a-z])|lpips|fid|em$|precision|recall"
+    r"|(?<![a-z])returns?(?![a-z])|lpips|fid|em$|precision|recall|h-?mean|log_?prob"
 )
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}
 SHARES = frozenset(b"split ratio fraction share proportion size".split())
