@@ -21,7 +21,7 @@ from gputel.telemetry.own_files import UNFOLLOWED, read_own
 from gputel.telemetry.secrets import mask
 
 NAME = "events.jsonl"
-ALARM, PUSH = "alarm", "push"
+ALARM, PUSH, SYNC = "alarm", "push", "sync"
 LARGEST = 1 << 30
 UNREADABLE = "has lines that cannot be read and are left out"
 
@@ -67,6 +67,30 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
         warnings.warn(
             DamagedFile(path, f"{len(damaged):,} of {len(lines):,} lines", UNREADABLE), stacklevel=2
         )
+
+
+class NewEvents:
+    """The events that have come since the last look, by whichever process of the recording."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path, self._end = folder / NAME, 0
+
+    def take(self) -> list[dict[str, Any]]:
+        """A look costs one system call where nothing is new; a line without its end waits for it."""
+        try:
+            size = self._path.stat().st_size - self._end
+            if size <= 0:
+                return []
+            handle = os.open(self._path, os.O_RDONLY | UNFOLLOWED)
+            try:
+                lines = os.pread(handle, size, self._end)
+            finally:
+                os.close(handle)
+        except OSError:
+            return []
+        lines = lines[: lines.rfind(b"\n") + 1]
+        self._end += len(lines)
+        return [event for line in lines.splitlines() if (event := parse(line)) is not None]
 
 
 def parse(line: bytes) -> dict[str, Any] | None:

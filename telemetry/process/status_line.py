@@ -1,4 +1,4 @@
-"""The display during a recording: a status line on a terminal, and each fault once."""
+"""The display during a recording: a status line on a terminal, and each fault once, also those of sending."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from gputel.telemetry import events
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process.children import KeeperHandle, Supervisor
 from gputel.telemetry.process.terminal import Screen
 from gputel.telemetry.sampling.status import SHOWN
 
+SENDING = (events.SYNC, events.PUSH)
 STATUS_EVERY = SECOND
 TAIL_BYTES = 8192
 LOSS = re.compile(
@@ -28,18 +31,22 @@ FEW = 2
 
 
 class StatusReporter:
-    """Draws the status line, and notes each fault of sampler and disk once."""
+    """Draws the status line, and notes each fault of sampler, disk, storage and server once."""
 
-    def __init__(self, screen: Screen, sampling: Supervisor, began: Stamp, *, status: bool) -> None:
-        """`status` is whether there is a terminal for a status line."""
+    def __init__(
+        self, screen: Screen, sampling: Supervisor, began: Stamp, folder: Path, *, status: bool
+    ) -> None:
+        """`status` is whether there is a terminal for a status line; `folder` is that of the segment."""
         self._screen, self._sampling, self._began = screen, sampling, began
         self.keeper: KeeperHandle | None = None
         self.has_line, self._drawn = status, time.monotonic_ns()
         self._fault_shown = self._disk_shown = False
+        self._events, self._sending = events.NewEvents(folder), set[str]()
 
     def report(self, now: int) -> None:
         """Show what is due at `now` (monotonic ns); called once a second, and four times with a status line."""
         self._screen.write_notes()
+        self._note_sending()
         if self.keeper:
             self._note_fault()
             self._note_disk(self.keeper)
@@ -61,6 +68,14 @@ class StatusReporter:
             self._disk_shown = True
             path = keeper.state.folder / "output.log"
             self._screen.note(f"{path}: {os.strerror(number)}; up to 64 MiB of output wait in memory")
+
+    def _note_sending(self) -> None:
+        """Notes what the processes that send have to say; a network that comes and goes is not said each time."""
+        for event in self._events.take():
+            words = f"{event.get('text')}"
+            if event.get("kind") in SENDING and words not in self._sending:
+                self._sending.add(words)
+                self._screen.note(words)
 
     def _draw(self, elapsed_s: float) -> None:
         width, color = shutil.get_terminal_size().columns, not os.environ.get("NO_COLOR")

@@ -23,7 +23,6 @@ from gputel.telemetry.remote import file_kinds
 from gputel.telemetry.remote.courier import Courier, SendingRate, Sent
 from gputel.telemetry.remote.storage import Storage
 
-EVENT = "sync"
 EVERY_S = 10.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.2, 30.0  # after a fault, doubled by each
 GRACE_S = 120.0
@@ -139,7 +138,7 @@ def _wait(wait_s: float, segment: Path, sleep: Callable[[float], None], *, over:
         wait_s -= LOOK_S
 
 
-def _note(segment: Path, text: str, kind: str = EVENT) -> None:
+def _note(segment: Path, text: str, kind: str = events.SYNC) -> None:
     """An event; a full disk leaves it out."""
     with suppress(OSError):
         events.note(segment, kind, text)

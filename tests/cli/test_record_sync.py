@@ -2,14 +2,16 @@
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from gputel.cli import sync
-from gputel.telemetry import run_folder
+from gputel.telemetry import events, run_folder
 from gputel.telemetry.remote.local_copy import local_copy
 from tests.command import gputel
 
@@ -109,6 +111,45 @@ def test_dead_network_costs_the_command_nothing(tmp_path: Path, monkeypatch: pyt
     assert (recorder.returncode, out.count(b"step")) == (7, 3)
     assert "not sent: s3://bucket/d16: its endpoint cannot be reached" in err.decode()
     assert f"gputel sync {tmp_path}/runs/d16 s3://bucket/d16" in err.decode()
+
+
+class WrongSecret(BaseHTTPRequestHandler):
+    """Object storage that refuses the key of each request."""
+
+    def refuse(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
+        content = b"<Error><Code>SignatureDoesNotMatch</Code></Error>"
+        self.send_response(403)
+        self.send_header("Content-Length", f"{len(content)}")
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_PUT = refuse  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.mark.long
+def test_wrong_secret_is_said_while_the_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), WrongSecret) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+        waits = f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
+        recorder = record(tmp_path, "s3://bucket/d16", "sh", "-c", waits)
+        err = recorder.stderr
+        assert err is not None
+        fault = "s3://bucket/d16: the key or the token is not accepted; is the secret of this key right?"
+        assert f"sending is held up: {fault}\n" in iter(lambda: err.readline().decode(), "")
+        (tmp_path / "go").touch()
+        rest = recorder.communicate()[1].decode()
+        server.shutdown()
+    assert recorder.returncode == 0
+    assert "held up" not in rest
+    assert f"not sent: {fault}; send it by hand" in rest
+    assert [event["kind"] for event in events.read(tmp_path / "runs" / "d16")].count(events.SYNC) == 1
 
 
 @pytest.mark.parametrize("address", ["s3:/bucket/d16", "https://example.com/d16", "bucket/d16"])

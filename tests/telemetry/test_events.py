@@ -27,6 +27,19 @@ def test_last_event_may_still_be_written(tmp_path: Path) -> None:
     assert len(list(events.read(tmp_path))) == 1
 
 
+def test_new_events_come_once_each_and_whole(tmp_path: Path) -> None:
+    new = events.NewEvents(tmp_path)
+    assert new.take() == []
+    events.append(tmp_path, 0, "mark", "first")
+    line = b'{"kind": "mark", "text": "second"}\n'
+    with (tmp_path / events.NAME).open("ab", buffering=0) as file:
+        file.write(line[:9])
+        assert [event["text"] for event in new.take()] == ["first"]
+        file.write(line[9:])
+    assert [event["text"] for event in new.take()] == ["second"]
+    assert new.take() == []
+
+
 def test_event_after_one_that_a_full_disk_cut_short_is_read(tmp_path: Path) -> None:
     """The disk takes half of a line, and has room for the next one."""
     program = (

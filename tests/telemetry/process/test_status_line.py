@@ -1,11 +1,13 @@
 """The status line says what was measured, and fits the terminal."""
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from gputel.telemetry import events
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.process.status_line import STATUS_EVERY, StatusReporter, last_loss, status_line
 from gputel.telemetry.process.terminal import QUIET, Screen
@@ -100,13 +102,13 @@ def test_status_line_fits_any_width_and_never_cuts_a_word(news: dict[str, object
 
 
 def test_status_line_that_output_removed_comes_back_before_its_second_is_over(
-    capfd: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """A command that prints a line a second would hide it nearly all of the time."""
     screen = Screen(None)
     sampling = cast("Supervisor", SimpleNamespace(board=Board()))
     began = SystemClock().stamp()
-    reporter = StatusReporter(screen, sampling, began, status=True)
+    reporter = StatusReporter(screen, sampling, began, tmp_path, status=True)
     drawn_at = time.monotonic_ns() + STATUS_EVERY
     reporter.report(drawn_at)
     assert "MB" in capfd.readouterr().err
@@ -118,6 +120,23 @@ def test_status_line_that_output_removed_comes_back_before_its_second_is_over(
     assert "MB" in capfd.readouterr().err
     reporter.report(removed_at + 2 * QUIET)
     assert capfd.readouterr().err == ""
+
+
+def test_fault_of_sending_is_one_line_however_often_it_comes_back(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    sampling = cast("Supervisor", SimpleNamespace(board=Board()))
+    reporter = StatusReporter(Screen(None), sampling, SystemClock().stamp(), tmp_path, status=False)
+    fault = "sending is held up: s3://bucket/d16: the key is not accepted; is it right?"
+    for kind, said in (
+        ("mark", "lower lr"),
+        (events.SYNC, fault),
+        (events.SYNC, fault),
+        (events.PUSH, "pushing is held up"),
+    ):
+        events.append(tmp_path, 0, kind, said)
+        reporter.report(0)
+    assert capfd.readouterr().err == f"{fault}\npushing is held up\n"
 
 
 @pytest.mark.parametrize(
