@@ -128,7 +128,10 @@ class Log:
 
     def with_results(self, **changes: Any) -> Log:
         """Copies the log with some of its results replaced; the others are made now."""
-        ready = ReadyResults(self.records, self.evals, self.partials, self.events, self.status, self.cause)
+        made = self.results
+        ready = ReadyResults(
+            made.records, made.evals, made.partials, made.events, made.status, made.cause, made.jump
+        )
         return replace(self, results=replace(ready, **changes))
 
     @cached_property

@@ -19,6 +19,7 @@ from gputel.analysis.runs.record_gaps import FEWEST_GAPS, StepTime, printed_medi
 from gputel.telemetry.clock import SECOND
 
 if TYPE_CHECKING:
+    from gputel.analysis.logs.log import Log
     from gputel.analysis.runs import RunData
 
 
@@ -27,17 +28,24 @@ def log_doubts(subject: RunData, mfu: MfuFigures | None = None) -> tuple[Doubt, 
 
     `mfu` is that of a report, which knows the throughput by timestamps where the log prints none.
     """
+    reading = (*_cut(subject.log), *subject.log.doubts)
     if subject.log.records.is_empty():
-        return subject.log.doubts
+        return reading
     impossible = mfu_doubt(mfu or mfu_figures(subject))
     return (
-        *subject.log.doubts,
+        *reading,
         *_clock_jump(subject),
         *_fallen_tokens(subject.log.records),
         *subject.step_tokens.doubts,
         *cross_checks(log_figures(subject)),
         *([impossible] if impossible else []),
     )
+
+
+def _cut(log: Log) -> Iterator[Doubt]:
+    """Yields a doubt about a file that was not read to its end, such as a compressed one that was copied in part."""
+    if log.fault:
+        yield Doubt("reading", "cut", log.fault, "the rest of the run is missing from every figure")
 
 
 def _clock_jump(subject: RunData) -> Iterator[Doubt]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.report import run_report
-from gputel.analysis.runs import read_run
+from gputel.analysis.runs import of_log, read_run
 from gputel.analysis.runs.log_doubts import log_doubts
 
 
@@ -38,6 +39,20 @@ def test_pause_that_is_no_whole_hour_and_lines_in_wrong_order_are_not(tmp_path: 
     assert doubts_of(tmp_path, lambda step: pause_s * (step >= 30)) == []
 
 
+@pytest.mark.parametrize(("steps", "kept"), [(20_000, 0.5), (30, 0.9)])
+def test_compressed_log_that_is_cut_is_the_first_doubt_of_a_report(
+    tmp_path: Path, steps: int, kept: float
+) -> None:
+    whole = gzip.compress("".join(f"step {step} | loss: 2.{step}\n" for step in range(steps)).encode())
+    path = tmp_path / "run.log.gz"
+    path.write_bytes(whole[: int(len(whole) * kept)])
+    doubt = run_report.make_report(read_run(path)).doubts[0]
+    assert doubt.what == "cut"
+    assert doubt.text.startswith("could be read only in part: Compressed file ended")
+    path.write_bytes(whole)
+    assert [doubt.what for doubt in run_report.make_report(read_run(path)).doubts] == []
+
+
 @pytest.mark.parametrize("shift_s", [-3600, -25, 3600, 7 * 3600])
 def test_log_whose_clock_was_set_takes_the_time_of_its_steps(tmp_path: Path, shift_s: float) -> None:
     """There is an evaluation between the two timestamps, which takes as long as others do."""
@@ -53,6 +68,7 @@ def test_log_whose_clock_was_set_takes_the_time_of_its_steps(tmp_path: Path, shi
     path.write_text("\n".join(lines) + "\n")
     subject = read_run(path)
     assert [doubt.what for doubt in log_doubts(subject)] == ["clock"]
+    assert log_doubts(of_log(subject.log.with_results())) == log_doubts(subject)
     answer = run_report.answer(run_report.make_report(subject))
     assert sum(row["duration_s"] for row in answer["time"]) == pytest.approx(240, abs=1)
     assert answer["phases"][0]["step_s"] == pytest.approx(2.001, abs=0.001)
