@@ -1,4 +1,4 @@
-"""The lock of a segment: held by its recorder as long as that lives, however it ends."""
+"""The lock of a segment: held by its recorder as long as that lives, however it ends; or by what removes it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from gputel.telemetry.own_files import UNFOLLOWED
 NAME = ".recorder"
 
 
-def hold(segment: Path) -> int:
-    """Lock the segment for its recorder; returns a descriptor, whose last copy unlocks it. Raises OSError."""
+def hold(segment: Path, why: str = "") -> int:
+    """Lock the segment for its recorder; returns a descriptor, whose last copy unlocks it. Raises OSError.
+
+    Another process than a recorder says `why`, such as `, which removes it`.
+    """
     handle = os.open(segment / NAME, os.O_RDWR | os.O_CREAT | UNFOLLOWED, 0o644)
     with contextlib.suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with contextlib.suppress(OSError):
-        os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        os.ftruncate(handle, 0)
+        os.write(handle, f"process {os.getpid()} on {socket.gethostname()}{why}".encode())
     return handle
 
 

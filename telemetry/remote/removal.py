@@ -5,18 +5,23 @@ Files that are never sent, such as the copy of the source, stay.
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gputel.telemetry import recorder_lock, run_folder
+from gputel.telemetry.characters import parse_json
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.own_files import read_own
 from gputel.telemetry.remote import bundles, file_kinds
 from gputel.telemetry.remote.storage import Storage
 
 SIGNS = (run_folder.DESCRIPTION, "output.idx")
 """Files by which a folder is known as a segment."""
 MOST_NAMED = 3
+FACTS = "facts.json"
 LOCKS = (run_folder.LOCK, recorder_lock.NAME, run_folder.COMPACT_LOCK)
 SENT: tuple[file_kinds.Kind, ...] = ("final", "growing", "replaced")
 
@@ -33,23 +38,40 @@ class Removed:
 def remove(run: Path, storage: Storage, homes: Mapping[Path, str]) -> Removed:
     """Removes a run whose segments lie at `homes` in storage. Raises GputelError, and removes nothing, if a byte differs.
 
-    What a run is known by goes first: the rest of a removal that was interrupted must be no run, which another `sync`
+    Meanwhile no recording goes on with the run: each segment is locked as by its recorder. What a run is known by goes first: the rest of a removal that was interrupted must be no run, which another `sync`
     would seal with the files that it still has.
     """
+    with contextlib.ExitStack() as locks:
+        for segment in homes:
+            if recorder := recorder_lock.recorder_of(segment):
+                raise GputelError(f"{run}", f"is in use by {recorder} again", "nothing was removed")
+            locks.callback(os.close, recorder_lock.hold(segment, ", which removes it"))
+        return _remove(run, storage, homes)
+
+
+def _remove(run: Path, storage: Storage, homes: Mapping[Path, str]) -> Removed:
     differing = [f"{segment / file}" for segment, home in homes.items() for file in _differing(segment, home, storage)]
-    if differing:
+    new = [f"{each.path}" for each in run_folder.open_folder(run).segments if each.path not in homes]
+    if differing := new + differing:
         named = ", ".join(differing[:MOST_NAMED]) + (" and others" if len(differing) > MOST_NAMED else "")
         raise GputelError(storage.address, f"does not hold {named} as on this machine", "nothing was removed")
     files = [segment / file for segment in homes for file in file_kinds.files(segment, *SENT)]
-    for segment in homes:
-        if recorder := recorder_lock.recorder_of(segment):
-            raise GputelError(f"{run}", f"is recorded by {recorder} again", "nothing was removed")
+    if run not in homes and _is_row(run / FACTS):
+        files.append(run / FACTS)
     size = sum(path.stat().st_size for path in files)
     for path in sorted(files, key=lambda path: path.name not in SIGNS):
         path.unlink()
     _remove_empty(run)
     left = tuple(path for path in sorted(run.rglob("*")) if not path.is_dir() and path.name not in LOCKS)
     return Removed(len(files), size, left)
+
+
+def _is_row(path: Path) -> bool:
+    """Whether it is the row of a run of nodes, which is computed from their files and never sent."""
+    try:
+        return "facts_version" in parse_json(read_own(path))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False
 
 
 def _differing(segment: Path, home: str, storage: Storage) -> Iterator[str]:

@@ -253,7 +253,7 @@ def test_continue_is_refused_while_the_run_is_recorded() -> None:
     inner = f"{sys.executable} -m gputel record --continue run -- true; echo $?"
     answer = record("--out", "run", "--", "bash", "-c", inner)
     assert answer.stdout.splitlines()[-1] == "1"
-    assert "error: run: is still being recorded by process " in answer.stdout
+    assert "error: run: is still in use by process " in answer.stdout
     assert "; wait for its end, or stop it" in answer.stdout
     assert not Path("run/segments").exists()
 

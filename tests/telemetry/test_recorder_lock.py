@@ -17,7 +17,7 @@ def test_recorder_of_a_segment_is_known_while_it_holds_the_lock(tmp_path: Path) 
     assert recorder_lock.recorder_of(folder) is None
     lock = recorder_lock.hold(folder)
     assert recorder_lock.recorder_of(folder) == f"process {os.getpid()} on {socket.gethostname()}"
-    with pytest.raises(GputelError, match="is still being recorded by process"):
+    with pytest.raises(GputelError, match="is still in use by process"):
         run_folder.add_segment(tmp_path / "a", FACTS)
     assert run_folder.add_segment(tmp_path / "a", FACTS, node="1").node == "1"
     os.close(lock)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,6 +107,51 @@ def test_rest_of_an_interrupted_removal_is_no_run_that_could_be_sealed_again(
         removal.remove(sample_run, storage, homes)
     assert not run_folder.is_run(sample_run)
     assert not run_folder.is_run(sample_run / "segments" / "2")
+
+
+def test_recording_that_would_go_on_with_the_run_is_refused_meanwhile(
+    sample_run: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, homes = send(sample_run, address)
+    find, refused = Storage.find, list[str]()
+
+    def going_on(storage: Storage, name: str) -> bytes | None:
+        with pytest.raises(GputelError) as error:
+            run_folder.add_segment(sample_run, {"run": "h100"})
+        refused.append(error.value.fault)
+        return find(storage, name)
+
+    monkeypatch.setattr(Storage, "find", going_on)
+    removal.remove(sample_run, storage, homes)
+    me = f"process {os.getpid()} on {socket.gethostname()}"
+    assert set(refused) == {f"is still in use by {me}, which removes it"}
+    assert not sample_run.exists()
+
+
+def test_segment_that_was_recorded_since_keeps_all_files(
+    sample_run: Path, address: str, files: Files
+) -> None:
+    storage, homes = send(sample_run, address)
+    run_folder.add_segment(sample_run, {"run": "h100"})
+    before = files(sample_run)
+    with pytest.raises(
+        GputelError, match=r"does not hold .*/segments/3 as on this machine; nothing was removed"
+    ):
+        removal.remove(sample_run, storage, homes)
+    assert files(sample_run) == before
+
+
+@pytest.mark.parametrize(("facts", "stays"), [('{"facts_version": 1}', False), ('{"mine": 1}', True)])
+def test_row_of_a_run_of_nodes_goes_with_its_nodes(
+    facts: str, stays: bool, tmp_path: Path, address: str
+) -> None:
+    run = tmp_path / "d20"
+    for node in ("0", "1"):
+        run_folder.create(run, {"run": "d20"}, node=node)
+    (run / "facts.json").write_text(facts)
+    storage, homes = send(run, address)
+    removed = removal.remove(run, storage, homes)
+    assert (run.exists(), removed.left) == (stays, (run / "facts.json",) if stays else ())
 
 
 def test_sync_says_what_it_removed(sample_run: Path, address: str) -> None:
