@@ -26,6 +26,7 @@ Answer = tuple[list[Result], list[Warning | str]]
 
 BATCHES = 4  # for each worker, so that none waits long for the last
 POOLS = 3  # that may break before each item is worked on alone
+TRIES_ALONE = 2
 START_S = 0.7  # CPU that a worker spends before its first item, most of it to import polars
 MOST_WASTED = 0.15  # share of the work, for starting workers
 LOOK_S = 1.0  # CPU spent in this process before what is left is judged by the speed so far
@@ -90,7 +91,13 @@ def spread(
     try:
         for place, batch in enumerate(batches):
             results = pools.result(place)
-            yield from results if results is not None else _one_by_one(work, batch, lost)
+            if results is None:
+                killers: list[Item] = []
+                yield from _one_by_one(work, batch, lost, killers)
+                if killers:
+                    pools.begin_anew(place + 1)
+            else:
+                yield from results
     finally:
         pools.end()
 
@@ -122,15 +129,25 @@ class _Pools(Generic[Item, Result]):
 
     def result(self, place: int) -> list[Result] | None:
         """The results of a batch; None if the pools broke too often to know them."""
-        while self._broken < POOLS:
+        while True:
             try:
                 return heard(self._futures[place].result())
             except BrokenExecutor:
+                if self._broken == POOLS:
+                    return None
                 self._broken += 1
-                self._pool.shutdown()
-                self._pool = _pool(self._workers)
-                self._submit(place)
-        return None
+                if self._broken < POOLS:
+                    self._begin(place)
+
+    def begin_anew(self, place: int) -> None:
+        """Works on what is missing from `place` on, as what broke the pools is behind."""
+        self._broken = 0
+        self._begin(place)
+
+    def _begin(self, place: int) -> None:
+        self._pool.shutdown()
+        self._pool = _pool(self._workers)
+        self._submit(place)
 
     def end(self) -> None:
         _end(self._pool)
@@ -140,20 +157,31 @@ class _Pools(Generic[Item, Result]):
         for place in range(first, len(self._batches)):
             future = self._futures.get(place)
             if not (future and future.done() and not future.exception()):
-                self._futures[place] = self._pool.submit(work_off, self._work, self._batches[place])
+                try:
+                    self._futures[place] = self._pool.submit(work_off, self._work, self._batches[place])
+                except BrokenExecutor as error:  # a worker died while this was submitted
+                    self._futures[place] = Future()
+                    self._futures[place].set_exception(error)
 
 
 def _one_by_one(
-    work: Work[Item, Result], batch: Sequence[Item], lost: Callable[[Item], Result]
+    work: Work[Item, Result], batch: Sequence[Item], lost: Callable[[Item], Result], killers: list[Item]
 ) -> Iterator[Result]:
+    """Adds those that kill to `killers`: twice, as the first time may be chance, such as memory that others took."""
     pool = _pool(1)
     try:
         for item in batch:
-            try:
-                yield from heard(pool.submit(work_off, work, [item]).result())
-            except BrokenExecutor:
-                yield lost(item)
-                pool = _pool(1)
+            for _ in range(TRIES_ALONE):
+                try:
+                    results = heard(pool.submit(work_off, work, [item]).result())
+                    break
+                except BrokenExecutor:
+                    pool.shutdown()
+                    pool = _pool(1)
+            else:
+                killers.append(item)
+                results = [lost(item)]
+            yield from results
     finally:
         _end(pool)
 

@@ -61,6 +61,26 @@ def test_item_that_kills_every_worker_is_the_only_one_that_is_lost() -> None:
     assert results == [100, 121, 144, -FATAL, 196, 225]
 
 
+UNLUCKY = 12
+
+
+def square_unluckily(items: Sequence[int], folder: Path) -> Iterator[int]:
+    """FATAL kills each process, UNLUCKY the first one that works on it alone."""
+    for item in items:
+        if items == [UNLUCKY] and not (folder / "killed").exists():
+            (folder / "killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from square([item])
+
+
+@pytest.mark.long
+def test_item_whose_process_is_killed_once_while_it_is_alone_is_not_lost(tmp_path: Path) -> None:
+    """It is in the batch of the item that has broken the pools."""
+    results = spread(partial(square_unluckily, folder=tmp_path), range(10, 16), 1, lambda _: 0.1, negative)
+    assert list(results) == [100, 121, 144, -FATAL, 196, 225]
+    assert (tmp_path / "killed").exists()
+
+
 def test_no_items_give_no_results() -> None:
     assert list(spread(square, [], 2, one, negative)) == []
 
