@@ -189,7 +189,7 @@ def _read(named: Sequence[RunSource], place: str, skipped: list[Skipped]) -> lis
     if len(named) < 2:
         raise GputelError(place, "is one run, and a comparison needs two", "name another", exit_code=2)
     with sources.reading(named):
-        read = [(source, sources.subject(source)) for source in named]
+        read = list(zip(named, sources.subjects(named), strict=True))
     for source, subject in read:
         if subject.log.is_empty and source.within:
             skipped.append(Skipped(source.path, subject.log.binary or "no record, evaluation or event in it"))

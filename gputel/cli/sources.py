@@ -147,6 +147,22 @@ def subject(source: RunSource) -> RunData:
     return read_run(source.path)
 
 
+def subjects(named: Sequence[RunSource]) -> Iterator[RunData]:
+    """The runs, their logs read on all cores where that pays. Raises the GputelError of the first that has one."""
+    from gputel.analysis.runs import RunData, of_log, paths
+    from gputel.analysis.runs.recording import open_recording
+
+    logs = paths.read_many([source.path for source in named if source.kind != "stdin"])
+    for source in named:
+        if source.kind == "stdin":
+            yield subject(source)
+            continue
+        log = next(logs)
+        if isinstance(log, GputelError):
+            raise log
+        yield RunData(log, open_recording(source.path)) if source.kind == "run" else of_log(log)
+
+
 def one_subject(word: str) -> RunData:
     """The run or log that an argument names; nothing to parse in it is a GputelError."""
     found = find(word)

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gputel.analysis import spread
+from gputel.analysis.logs.files import Limits
+from gputel.analysis.logs.formats import Format
+from gputel.analysis.logs.log import Log
+from gputel.analysis.runs import paths
 from gputel.cli import main
 from gputel.telemetry import run_folder
+from gputel.telemetry.errors import GputelError
 from tests import command
 
 SAMPLES = Path(__file__).parents[2] / "sample_logs"
@@ -230,3 +239,35 @@ def test_log_may_come_from_a_pipe(logs: Path) -> None:
     result = command.gputel("compare", "-", logs / "run1.log", given=piped)
     assert result.returncode == 0
     assert " stdin " in result.stdout
+
+
+def read_or_die(
+    names: Sequence[Path], formats: tuple[Format, ...] | None, limits: Limits
+) -> Iterator[Log | GputelError]:
+    """Reads logs; one called deadly kills the process."""
+    for path in names:
+        if path.name == "deadly.log":
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from paths.read_logs([path], formats, limits)
+
+
+@pytest.mark.long
+def test_runs_that_are_read_in_several_processes_compare_equally(
+    logs: Path, gputel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("compare", logs, SAMPLES.parent / "sample_runs", D16, "--json")
+    here = gputel(*asked)
+    monkeypatch.setattr(spread, "workers_for", lambda _cpu_s: 2)
+    assert gputel(*asked) == here
+    assert here[0] == 0
+
+
+@pytest.mark.long
+def test_run_that_kills_the_process_that_reads_it_is_named(
+    logs: Path, gputel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (logs / "run3.log").rename(logs / "deadly.log")
+    monkeypatch.setattr(spread, "workers_for", lambda _cpu_s: 2)
+    monkeypatch.setattr(paths, "_read", read_or_die)
+    fault = "reading it killed the process that read it; is there enough memory?"
+    assert gputel("compare", logs) == (1, "", f"error: {logs}/deadly.log: {fault}\n")
