@@ -141,6 +141,8 @@ class Comparison:
             )
             for curve, y in zip(self.lines, values, strict=True)
         )
+        if self.by == "step" and curves.has_mixed_steps(self.lines):
+            frame = frame.clear()
         return _grouped(frame.fill_nan(None), self.groups, ["x"])
 
 

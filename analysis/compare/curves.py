@@ -5,6 +5,7 @@ A counter that begins at 0 has completed one step more than it prints in a recor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -81,6 +82,11 @@ def metric_curve(track: RunPhase, metric: str) -> MetricCurve:
     return MetricCurve(track, metric, points[0], points[0] + ahead, points[1])
 
 
+def has_mixed_steps(candidates: Sequence[MetricCurve]) -> bool:
+    """Returns whether the steps of some runs are epochs, and those of others are not."""
+    return len({curve.track.counts_epochs for curve in candidates}) > 1
+
+
 def interpolated(x: Numbers, y: Numbers, at: Numbers) -> Numbers:
     """Interpolates linearly; NaN outside the points."""
     finite_x = np.isfinite(x)
@@ -124,6 +130,21 @@ class RunPhase:
             return self.rows
         steps = self.subject.log.steps
         return steps.filter((steps["phase"] == self.phase) & steps["step"].is_not_null())
+
+    @cached_property
+    def counts_epochs(self) -> bool:
+        """Whether its steps are epochs, as those of Keras and YOLO are: two records at least show it.
+
+        Keras' tags for TensorBoard have the epoch in their names only, such as `epoch_loss`.
+        """
+        if len(self.step) < 2:
+            return False
+        if "epoch" in self.rows.columns:
+            return bool((self.rows["epoch"] == self.rows["step"]).fill_null(value=False).all())
+        sources = self.subject.log.sources
+        tags = [sources[name].source for name in self.subject.log.metrics() if name in sources]
+        is_named = bool(tags) and all(tag.rsplit("/", 1)[-1].startswith("epoch_") for tag in tags)
+        return is_named and bool(np.all(np.diff(self.step) == 1))
 
     @cached_property
     def rated(self) -> pl.DataFrame:

@@ -57,7 +57,7 @@ def select(
     why = settings.tokenizers([track.subject for track in phased])
     chosen, tracks, silent = _with_metric(phased, metric, why)
     tracks, lacking = _on_axis(tracks, by)
-    notes = [*chosen.notes, *unphased, *silent, *lacking]
+    notes = [*chosen.notes, *unphased, *silent, *lacking, *_of_epochs(tracks)]
     return Selection(tracks, chosen.name, choice.phase, choice.shared, why, notes)
 
 
@@ -198,6 +198,17 @@ def _on_axis(candidates: list[MetricCurve], by: str) -> tuple[list[MetricCurve],
         for why in reasons
         for note in left_out([name for name, reason in lacking.items() if reason == why], why)
     ]
+
+
+def _of_epochs(candidates: Sequence[MetricCurve]) -> list[str]:
+    """Says why there are no values at equal steps, where the steps of some runs are epochs."""
+    if not curves.has_mixed_steps(candidates):
+        return []
+    epochs = text.names(curve.track.name for curve in candidates if curve.track.counts_epochs)
+    steps = text.names(curve.track.name for curve in candidates if not curve.track.counts_epochs)
+    others_of_all = others(candidates, "step")
+    hint = f"; compare by {others_of_all}" if others_of_all else ""
+    return [f"steps of {epochs} are epochs, and those of {steps} are not: no values at equal steps{hint}"]
 
 
 def _nothing(names: Sequence[str], fault: str, hint: str) -> GputelError:

@@ -76,6 +76,8 @@ def equal(lines: Sequence[MetricCurve], window: float | None) -> pl.DataFrame:
     """Returns the metric where the shortest run ends, on each axis that all runs have."""
     rows = []
     for axis in AXES.values():
+        if axis.name == "step" and curves.has_mixed_steps(lines):
+            continue
         if axis.name != "step" and not all(axis.name in curve.track.costs for curve in lines):
             continue
         xs = [curve.x(axis.name) for curve in lines]
@@ -124,11 +126,15 @@ def interruptions(track: RunPhase) -> float:
     return float(max(again, int(segments or 1) - 1, resumed) + (log.status in ("interrupted", "failed")))
 
 
-def milestone_table(curves: Sequence[MetricCurve], axis: str) -> pl.DataFrame:
-    """Returns `x`, `run`, `value`, `difference` from the first run, and whether the value is `interpolated`."""
-    xs = [curve.x(axis) for curve in curves]
-    points = np.array(_points(axis, common_end(xs)))
-    values = [interpolated(x, curve.y, points) for x, curve in zip(xs, curves, strict=True)]
+def milestone_table(lines: Sequence[MetricCurve], axis: str) -> pl.DataFrame:
+    """Returns `x`, `run`, `value`, `difference` from the first run, and whether the value is `interpolated`.
+
+    Without rows where a step is an epoch in some runs only.
+    """
+    xs = [curve.x(axis) for curve in lines]
+    has_places = axis != "step" or not curves.has_mixed_steps(lines)
+    points = np.array(_points(axis, common_end(xs)) if has_places else [])
+    values = [interpolated(x, curve.y, points) for x, curve in zip(xs, lines, strict=True)]
     wanted = np.isfinite(values).any(axis=0) if len(points) else np.zeros(0, dtype=bool)
     points, values = points[wanted], [values_of_run[wanted] for values_of_run in values]
     parts = [
@@ -142,7 +148,7 @@ def milestone_table(curves: Sequence[MetricCurve], axis: str) -> pl.DataFrame:
             },
             schema=SCHEMA,
         )
-        for i, (x, curve, values_of_run) in enumerate(zip(xs, curves, values, strict=True))
+        for i, (x, curve, values_of_run) in enumerate(zip(xs, lines, values, strict=True))
     ]
     return pl.concat(parts).with_columns(pl.col("value", "difference").fill_nan(None))
 

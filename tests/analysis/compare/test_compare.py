@@ -20,6 +20,7 @@ from gputel.analysis.documents.compare import about, without_shared
 from gputel.analysis.runs import RunData
 from gputel.analysis.runs import read_run as subject_of
 from gputel.telemetry.errors import GputelError
+from tests.analysis.stores.compose_events import losses, version
 
 SAMPLES = Path(__file__).parents[3] / "sample_logs"
 D16, D24 = SAMPLES / "d16-base.log.gz", SAMPLES / "d24-base.log.gz"
@@ -341,6 +342,36 @@ def test_equal_is_where_the_shortest_ends_on_every_axis_that_all_have(write: Wri
     at_time = only(result, axis="time", run="slow")
     assert at_time["x"] == 101.0
     assert at_time["value"] == pytest.approx(falling(24.25), abs=1e-6)
+
+
+def test_epochs_have_no_values_beside_steps_and_the_reason_is_said(write: Write, tmp_path: Path) -> None:
+    """Keras' table counts epochs: epoch 5 and step 5 are different places."""
+    table = tmp_path / "keras.csv"
+    table.write_text("epoch,loss,val_loss\n" + "".join(f"{n},{4 - n / 10},{5 - n / 10}\n" for n in range(12)))
+    found = compare([table, write("batches", range(500))])
+    assert "steps of keras are epochs, and those of batches are not: no values at equal steps" in found.notes
+    assert found.milestones.is_empty()
+    assert found.common.is_empty()
+    assert "step" not in found.equal["axis"]
+    assert found.summary["steps"].to_list() == [12, 500]
+    alike = compare([table, subject_of(table)])
+    assert at_milestones(alike)[5] == [3.5, 3.5]
+    assert not any("epochs" in note for note in alike.notes)
+
+
+def test_epochs_are_compared_with_steps_by_a_cost_that_both_have(write: Write, tmp_path: Path) -> None:
+    """Keras' event files have the epoch in the tags alone, and times."""
+    folder = tmp_path / "keras"
+    folder.mkdir()
+    (folder / "events.out.tfevents.1.a.1.0.v2").write_bytes(version() + losses(range(12), "epoch_loss", 10))
+    batches = write("batches", range(500), extra=lambda step: " | dt: 500.00ms")
+    found = compare([folder, batches], by="time")
+    note = (
+        "steps of keras are epochs, and those of batches are not: no values at equal steps; compare by time"
+    )
+    assert note in found.notes
+    assert found.equal["axis"].unique().to_list() == ["time"]
+    assert not found.milestones.is_empty()
 
 
 def test_target_costs_steps_time_and_dollars(write: Write) -> None:
