@@ -21,7 +21,7 @@ GAPS = 3  # and for so many times the longest silence that it was seen to end
 
 
 class FollowedStore(Followed):
-    """A folder of event files, or another tool's file."""
+    """A folder of event files, or another tool's file; once it is read, it has the name that the store gives it."""
 
     def __init__(
         self, path: Path, positions: Positions | None, now: Callable[[], float] = time.monotonic
@@ -53,7 +53,10 @@ class FollowedStore(Followed):
         self._is_pending = now < self._due
         if self._is_pending:
             return
-        log = make_log(self._reader.run())
+        run = self._reader.run()
+        if not self._begun:
+            self.name = self.state.name = run.name
+        log = make_log(run)
         self._due = self._now() + SHARE * (self._now() - now)
         live, self._begun = self._begun, True
         increment = self._rows.difference(log)

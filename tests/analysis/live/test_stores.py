@@ -9,7 +9,7 @@ from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.stores import FollowedStore
 from gputel.analysis.live.update import Update
 from tests.analysis.stores.compose_events import event, losses, simple, version
-from tests.analysis.stores.test_databases import mlflow
+from tests.analysis.stores.test_databases import mlflow, trackio
 from tests.analysis.stores.test_tensorboard import write
 
 
@@ -44,6 +44,18 @@ def test_one_run_of_a_database_is_followed_by_its_address(tmp_path: Path) -> Non
     with closing(Follower([f"{mlflow(tmp_path / 'mlflow.db')}#second"])) as follower:
         assert steps(follower.read()) == list(range(4))
         assert (follower.awaited, [run.name for run in follower.runs]) == ([], ["second"])
+
+
+def test_followed_store_has_the_name_that_parse_gives_it(tmp_path: Path) -> None:
+    """The file of every trial of Ray Tune is `result.json`; of a database the path says nothing of its only run."""
+    trial = tmp_path / "train_fn_0f3a"
+    trial.mkdir()
+    row = '{"loss": 2.5, "training_iteration": 1, "time_total_s": 1.5, "timestamp": 1700000001}'
+    (trial / "result.json").write_text(row + "\n")
+    with closing(Follower([str(trial), str(trackio(tmp_path / "project.db", with_ids=True))])) as follower:
+        follower.read()
+        assert [run.name for run in follower.runs] == ["train_fn_0f3a", "run-a"]
+        assert [run.state.view().name for run in follower.runs] == ["train_fn_0f3a", "run-a"]
 
 
 def test_value_that_comes_late_for_a_row_that_was_shown_gives_all_rows_afresh(tmp_path: Path) -> None:
