@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from tests.analysis.stores.compose_events import losses, version
+from tests.analysis.stores.test_databases import mlflow
 from tests.analysis.stores.test_tensorboard import write
 from tests.command import gputel as in_process
 
@@ -45,6 +46,24 @@ def test_folder_is_named_once(folder: Path) -> None:
 
 def test_first_question_without_a_folder_says_what_to_type(folder: Path) -> None:
     assert "gputel runs FOLDER" in gputel(code=2).stderr
+
+
+def test_place_that_was_never_there_is_an_error_and_is_not_remembered(folder: Path) -> None:
+    """A typing error is not an empty table; a disk that is away still is a table of what was on it."""
+    asked = gputel(str(folder), str(folder.parent / "al"), code=1)
+    assert (
+        asked.stderr
+        == f"error: {folder.parent / 'al'}: no such file or folder; name a folder of runs, a run or a log\n"
+    )
+    gputel(code=2)
+    assert len(runs(str(folder))) == 3
+    folder.rename(folder.parent / "away")
+    assert len(runs(str(folder))) == 3
+
+
+def test_run_of_a_database_is_asked_about_by_its_address(folder: Path) -> None:
+    base = mlflow(folder / "mlflow.db")
+    assert [row["run"] for row in runs(f"{base}#second")] == ["second"]
 
 
 def test_table_csv_parquet_and_page_have_the_same_rows(folder: Path, tmp_path: Path) -> None:
