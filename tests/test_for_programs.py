@@ -69,3 +69,36 @@ def test_table_has_a_row_for_each_kind_of_question() -> None:
         "doctor",
         "export",
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("parse RUN", 0),
+        ("parse NOWHERE", 1),
+        ("runs NOWHERE", 1),
+        ("parse RUN --no-such-option", 2),
+        ("parse PAGE", 3),
+        ("parse DOUBTFUL --strict", 4),
+        ("gate A --baseline B --max-regress loss=1%", 4),
+        ("gate DOUBTFUL --baseline B --max-regress tok_per_sec=3%", 5),
+        ("tail FAILED --plain --exit-on-alarm", 4),
+    ],
+)
+def test_exit_code_is_the_one_of_the_page(words: str, code: int, tmp_path: Path) -> None:
+    """Codes are a contract: a script decides by them."""
+    doubtful = tmp_path / "doubtful.log"
+    doubtful.write_text("".join(f"step {n} | loss: 2.5 | tok/sec: 1,000\n" for n in range(12)))
+    places = {
+        **PLACES,
+        "NOWHERE": tmp_path / "nowhere",
+        "PAGE": ROOT / "docs" / "for-programs.md",
+        "DOUBTFUL": doubtful,
+        "FAILED": ROOT / "sample_logs" / "crashed-out-of-memory.log",
+    }
+    stated = re.findall(r"^\| (\d) \|", PAGE, re.MULTILINE)
+    answer = gputel(
+        *(str(places.get(word, word)) for word in words.split()), env={"XDG_CACHE_HOME": str(tmp_path)}
+    )
+    assert answer.returncode == code, answer.stderr
+    assert str(code) in stated

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,10 +65,20 @@ def refreshed(
 
 
 def _places(question: RunsQuestion, connection: Any) -> list[Path]:
-    """The places that are named, else all that ever were, and ./runs."""
+    """The places that are named, else all that ever were, and ./runs; a named one that was never there is refused."""
+    for place in question.places:
+        if not index.is_there(place) and not _knows(connection, place):
+            raise GputelError(str(place), "no such file or folder", "name a folder of runs, a run or a log")
     places = list(question.places) or index.known_roots(connection)
     here = Path("runs").resolve()
     return [*places, here] if not question.places and here.is_dir() and here not in places else places
+
+
+def _knows(connection: Any, place: Path) -> bool:
+    """Whether any run at or below a place is known."""
+    below = f"{place}{os.sep}"
+    query = "SELECT 1 FROM runs WHERE path = ? OR substr(path, 1, ?) = ? LIMIT 1"
+    return connection.execute(query, (str(place), len(below), below)).fetchone() is not None
 
 
 def chosen_paths(where: str, places: Sequence[Path], file: Path) -> list[Path]:

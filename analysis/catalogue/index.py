@@ -164,6 +164,11 @@ def known_roots(connection: sqlite3.Connection) -> list[Path]:
     return [Path(path) for (path,) in rows]
 
 
+def is_there(root: Path) -> bool:
+    """Whether a place exists; a run of a database is a part of a file."""
+    return stores.split(root)[0].exists()
+
+
 def update(
     connection: sqlite3.Connection,
     roots: Sequence[Path],
@@ -207,7 +212,7 @@ def _looked_through(
         return True
 
     for root in roots:
-        for path in paths.walk(root, is_known=is_unchanged) if root.exists() else ():
+        for path in paths.walk(root, is_known=is_unchanged) if is_there(root) else ():
             name = str(path)
             if name in present:
                 continue
@@ -379,7 +384,7 @@ def _forget(
 ) -> None:
     """Takes out runs that are no longer there; those of a place that vanished as a whole are marked."""
     for root in roots:
-        is_away = not root.exists()
+        is_away = not is_there(root)
         below = f"{root}{os.sep}"
         for number, path in connection.execute("SELECT id, path FROM runs").fetchall():
             if path in present or not (path == str(root) or path.startswith(below)):
