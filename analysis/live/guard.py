@@ -72,9 +72,8 @@ class Guard:
         """Judges the run until command and recorder have ended, up to the last line printed."""
         with contextlib.closing(self._follower()) as follower, self._serving():
             with contextlib.suppress(OSError):
-                os.nice(
-                    19
-                )  # of this thread alone, and not for its imports, which busy cores would hold up for minutes
+                # of this thread alone, and not for its imports, which busy cores would hold up for minutes
+                os.nice(19)
             for updates in follower.updates(self._is_over):
                 self._take(follower, updates)
             while updates := follower.read():

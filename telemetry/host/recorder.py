@@ -235,9 +235,8 @@ class HostRecorder:
             tick += 1 + missed
             deadline += (1 + missed) * PERIOD
             clock.sleep_until(deadline)
-        self.tick(
-            0, deadline
-        )  # of every source: what ended the command may have been counted since the last read
+        # of every source: what ended the command may have been counted since the last read
+        self.tick(0, deadline)
 
     def tick(self, tick: int, deadline: int) -> None:
         """Read what is due; each row is stamped when its first source is read."""

@@ -31,9 +31,8 @@ VERSION = 1
 HEAD = struct.Struct("=IIQQ")  # version, number of metrics, the two samples
 METRIC = struct.Struct("=IId24x")  # id, return code, value, names
 CODE_AT, VALUE_AT = 4, 8
-STATUSES = struct.Struct(
-    "=ii"
-)  # return codes of sampling and of the comparison, written after the metrics in use
+# return codes of sampling and of the comparison, written after the metrics in use
+STATUSES = struct.Struct("=ii")
 COMPARED_AT = 4
 SIZE = 19_104
 APART_NS = 95_000_000

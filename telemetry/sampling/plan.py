@@ -243,9 +243,8 @@ def _moved(finding: Probe) -> Probe:
 def _tier(pace: ReadingRate, findings: Sequence[Probe], hz: float) -> PlannedTier:
     paced = [finding for finding in findings if finding.pace is pace]
     parts: dict[Gpu, list[Reading]] = {finding.gpu: [] for finding in paced}
-    for finding in sorted(
-        paced, key=lambda f: not f.is_field
-    ):  # the order in memory: no tick has to change it
+    # the order in memory: no tick has to change it
+    for finding in sorted(paced, key=lambda f: not f.is_field):
         parts[finding.gpu].append(finding.reading)
     columns = tuple(
         TierColumn(reading.name, reading.unit, reading.per_unit, gpu.index)

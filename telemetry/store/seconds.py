@@ -182,9 +182,8 @@ def _statistic(column: TierColumn, statistic: str) -> pl.Expr:
     if statistic == "mean":
         parts = column.per_unit * MEAN_PARTS
         counts = (values.mean() * parts).round()
-        return (counts / (counts * 0 + parts)).alias(
-            name
-        )  # divided by a constant, 0.367 is 0.36700000000000005
+        # divided by a constant, 0.367 is 0.36700000000000005
+        return (counts / (counts * 0 + parts)).alias(name)
     return _aggregated(values, statistic or LAST).alias(name)
 
 

@@ -69,9 +69,8 @@ def tier_of(part: Part) -> Tier | None:
         file = part.path.stat()
         return _tier_of_parquet(part.path, file.st_mtime_ns, file.st_size)
     tier = journal.read_tier(part.path)
-    if (
-        tier is None and part.path.stat().st_size and not parts.is_newest(part)
-    ):  # killed before its first write
+    # killed before its first write
+    if tier is None and part.path.stat().st_size and not parts.is_newest(part):
         raise ValueError("its description is damaged")
     return tier
 

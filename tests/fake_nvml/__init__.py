@@ -90,9 +90,8 @@ SENSORS = {  # window and refresh of the instantaneous power
     "NVIDIA GB10": (100 * MS, 100 * MS),
 }
 H100, A100, V100, GB10 = SENSORS
-LACKS: dict[
-    str, tuple[tuple[int, ...], Sequence[str]]
-] = {  # fields and calls that this kind of GPU answers with NotSupported
+# fields and calls that this kind of GPU answers with NotSupported
+LACKS: dict[str, tuple[tuple[int, ...], Sequence[str]]] = {
     H100: ((), ("FanSpeed",)),
     A100: ((), ("FanSpeed",)),
     V100: ((186, 185, 197, 198, 138, 139), ("FanSpeed", "RemappedRows")),
@@ -233,9 +232,8 @@ class FakeNvml:
         gpu.power_limit_mw, gpu.sm_mhz, gpu.mem_mhz = 700_000, 1980, 2619
         gpu.pcie_bits, gpu.pcie_generation, gpu.gpm = 64, 5, kind == H100
         gpu.power = Sensor(*SENSORS[kind], 0)
-        gpu.average = (
-            gpu.power if kind == V100 else Sensor(SECOND, 100 * MS, 0)
-        )  # there the old call is no average
+        # there the old call is no average
+        gpu.average = gpu.power if kind == V100 else Sensor(SECOND, 100 * MS, 0)
         gpu.energy = Sensor(0, 20 * MS, 0)
         self.power(CONSTANT, i)
         fields, calls = LACKS[kind]

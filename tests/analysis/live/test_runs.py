@@ -35,9 +35,8 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    monkeypatch.setattr(
-        "gputel.analysis.logs.open_files.FEW_S", 1e-9
-    )  # what was seen some seconds ago does not count
+    # what was seen some seconds ago does not count
+    monkeypatch.setattr("gputel.analysis.logs.open_files.FEW_S", 1e-9)
     return Scene(tmp_path / "train.log")
 
 

@@ -157,9 +157,8 @@ ALONE = {
 def test_steps_are_counted_of(name: str, meeting: Path, tmp_path: Path) -> None:
     training = TRAININGS[name]
     pytest.importorskip(training.needs)
-    built = os.environ.get(
-        "TORCH_EXTENSIONS_DIR", str(tmp_path / "extensions")
-    )  # DeepSpeed compiles one: a minute
+    # DeepSpeed compiles one: a minute
+    built = os.environ.get("TORCH_EXTENSIONS_DIR", str(tmp_path / "extensions"))
     more = {"TORCH_EXTENSIONS_DIR": built}
     if training.needs == "deepspeed":
         more |= {**ALONE, "MASTER_PORT": str(free_port())}

@@ -114,9 +114,8 @@ def test_folder_that_goes_during_the_run_is_silence(python: Path, meeting: Path,
 
 @every_python
 def test_finder_of_an_editable_install_is_asked_once(python: Path, meeting: Path, stub: Path) -> None:
-    (stub / "torch.py").rename(
-        stub / "elsewhere.py"
-    )  # as jax, since the environment of the tests has a torch
+    # as jax, since the environment of the tests has a torch
+    (stub / "torch.py").rename(stub / "elsewhere.py")
     script = """
 import importlib.util, sys
 class Editable:

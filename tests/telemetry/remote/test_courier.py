@@ -155,12 +155,13 @@ def pod(folder: Path, started: int, **facts: object) -> Path:
 def test_pod_that_replaces_another_becomes_the_next_segment_of_its_node(tmp_path: Path, address: str) -> None:
     storage = Storage(address, create=True)
     for started in (1, 2, 3):
+        # the first node was replaced, too
         argv = [
             "torchrun",
             "--master_addr",
             f"10.0.0.{started}",
             "train.py",
-        ]  # the first node was replaced, too
+        ]
         courier.send(pod(tmp_path / f"{started}", started, argv=argv), storage)
     courier.send(tmp_path / "2", storage)
     copy = local_copy(address).path

@@ -364,9 +364,8 @@ def test_gpu_that_was_lost_before_readings_moved_is_not_reported_again(fake: Mak
 
 def test_time_that_a_thread_has_spent_only_grows() -> None:
     before = after = thread_usage()
-    while (
-        after.ru_utime + after.ru_stime <= before.ru_utime + before.ru_stime
-    ):  # some kernels count by jiffies
+    # some kernels count by jiffies
+    while after.ru_utime + after.ru_stime <= before.ru_utime + before.ru_stime:
         sum(range(200_000))
         after = thread_usage()
     assert after.ru_nivcsw >= before.ru_nivcsw
