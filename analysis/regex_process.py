@@ -74,9 +74,8 @@ def _serve(connection: Connection) -> None:
             return
         source, flags, method, line, start, end, limit_s = question
         regex = re.compile(source, flags)
-        signal.setitimer(
-            signal.ITIMER_PROF, limit_s
-        )  # its signal has no handler and ends the process, in `re` too
+        # its signal has no handler and ends the process, in `re` too
+        signal.setitimer(signal.ITIMER_PROF, limit_s)
         found = getattr(regex, method)(line, start, end)
         if method == "finditer":
             list(found)

@@ -69,9 +69,8 @@ def _cluster(address: str | None) -> Iterator[Any]:
         cores = usable_cores()
         hint = f"pip install 'gputel[ray]', or leave out --engine: it uses the {cores} cores of this machine"
         raise GputelError("--engine ray", "needs Ray", hint, exit_code=2) from None
-    folder = (
-        None if address else tempfile.mkdtemp(prefix="ray-", dir="/tmp")
-    )  # its sockets' paths must be short
+    # its sockets' paths must be short
+    folder = None if address else tempfile.mkdtemp(prefix="ray-", dir="/tmp")
     try:
         with _same_debugger():
             _connect(ray, address, folder)

@@ -120,9 +120,8 @@ def _shifted(frame: pl.DataFrame, tier: Tier, number: int, *, peak: bool) -> pl.
         whole = whole.with_columns(joules + number * (joules.last() - joules.first()).over("gpu"))
     if not (peak and "power_w" in frame.columns):
         return whole
-    place = pl.int_range(pl.len()) == len(frame) - 2 * len(frame) // (
-        3 * len(tier.subjects)
-    )  # of the last GPU
+    # of the last GPU
+    place = pl.int_range(pl.len()) == len(frame) - 2 * len(frame) // (3 * len(tier.subjects))
     return whole.with_columns(pl.when(place).then(PEAK_W).otherwise("power_w").alias("power_w"))
 
 

@@ -140,9 +140,8 @@ def sample(folder: Path, hz: float, seconds: float, gpus: int) -> dict[str, floa
     recorder = sampler.Sampler(spec, Board(), SystemClock())
     watching = threading.Thread(target=recorder.watch, args=([ended],), name="watchdog")
     watching.start()
-    while (
-        recorder.cost.ticks < hz
-    ):  # the first second is not its loop yet: what it writes at its start is written then
+    # the first second is not its loop yet: what it writes at its start is written then
+    while recorder.cost.ticks < hz:
         time.sleep(0.01)
     before, ticks, by_thread = cpu_us(), recorder.cost.ticks, threads_us()
     time.sleep(seconds)

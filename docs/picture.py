@@ -56,9 +56,8 @@ def terminal(folder: Path) -> str:
         for line in screen.splitlines():
             console.print(Text.from_ansi(line), no_wrap=True, crop=True)
     picture = console.export_svg(title="gputel tail runs/tiny")
-    return re.sub(
-        r"@font-face \{.*?\}\n", "", picture, flags=re.DOTALL
-    )  # rich would fetch its font from a host
+    # rich would fetch its font from a host
+    return re.sub(r"@font-face \{.*?\}\n", "", picture, flags=re.DOTALL)
 
 
 def _drawn(capture: list[str]) -> str:

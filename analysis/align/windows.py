@@ -248,9 +248,8 @@ class _Refreshes:
         times, last = self._at, len(self._at) - 1
         place = np.clip(np.searchsorted(times, moments, side="right") - 1, 0, last)
         follows = np.minimum(place + 1, last)
-        width = np.maximum(
-            times[follows] - times[place], 1
-        )  # nanoseconds since 1970 would be rounded as floats
+        # nanoseconds since 1970 would be rounded as floats
+        width = np.maximum(times[follows] - times[place], 1)
         share = np.clip((moments - times[place]) / width, 0.0, 1.0)
         counts = self._counts[place] + share * (self._counts[follows] - self._counts[place])
         early, late = np.minimum(moments, times[0]), np.maximum(moments, times[last])

@@ -16,11 +16,12 @@ from gputel.telemetry.errors import GputelError
 EXPERIMENT, TAG = "gputel", "gputel.run"
 AT_ONCE, PARAMETERS_AT_ONCE = 1_000, 100  # the most that a request may hold
 LONGEST_PARAMETER, LONGEST_NAME = 6_000, 250
+# it has no word for an unknown end
 ENDINGS = {
     "completed": "FINISHED",
     "interrupted": "KILLED",
     "failed": "FAILED",
-}  # it has no word for an unknown end
+}
 UNUSUAL = re.compile(r"[^\w\-. /:]", re.ASCII)
 
 

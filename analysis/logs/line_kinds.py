@@ -30,9 +30,8 @@ CIRCUMSTANCES = frozenset(
     "memory_gib memory_pct train_time_ms epoch_time_s".split()
 )
 _SO_FAR = re.compile(r"(?:(?:min|max|lowest|highest)_|(?:\w*_)?best_)", re.IGNORECASE)
-_PART = re.compile(
-    r"(?i)^(?:cross_?entropy|smooth_?l1|nll|bce|xent)(?:_avg)?$"
-)  # metrics that are a loss without the word
+# metrics that are a loss without the word
+_PART = re.compile(r"(?i)^(?:cross_?entropy|smooth_?l1|nll|bce|xent)(?:_avg)?$")
 _RATE = re.compile(
     r"(?:per|_)_?s(?:ec|econd)?(?:_|$)(?!.*time)|/s(?:ec|econd)?\b|\btps\b|\bfps\b|throughput", re.IGNORECASE
 )

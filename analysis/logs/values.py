@@ -25,11 +25,12 @@ _PART = patterns.lazy_regex(rb"(\d+(?:\.\d+)?) ?([dhms])")
 _IN_SECONDS = {b"d": 86_400, b"h": 3_600, b"m": 60, b"s": 1}
 # A duration of either kind, without groups
 TIME_GRAMMAR = b"(?:%b|%b)" % (CLOCK_GRAMMAR.replace(b"(\\d", b"(?:\\d"), DURATION_GRAMMAR)
+# grammars that match nothing but numbers
 SURE = (
     b"(?:%b)" % GRAMMAR,
     rb"\d+(?:,\d{3})*",
     TIME_GRAMMAR,
-)  # grammars that match nothing but numbers
+)
 UNIT = patterns.lazy_regex(
     rb"(?P<gap> ?)(?P<unit>(?:ms|us|\xc2\xb5s|ns|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|%"
     rb"|[KkMGTB]i?B|[KkMGBT]|[Tt]ok(?:en)?s?/s(?:ec)?|(?:it|step|sample|img|image)s?/s(?:ec)?|(?:s|ms)/(?:it|step|iter)"

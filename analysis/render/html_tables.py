@@ -14,11 +14,12 @@ from gputel.analysis.document import Table
 from gputel.telemetry import secrets
 
 LONGEST_NUMBER = 24  # letters of a cell that is kept on one line; a sentence may begin with a digit too
+# CSS pixels: of a letter, beside a cell, beside the head of a table that sorts
 LETTER, PADDING, ARROW = (
     7.4,
     14,
     16,
-)  # CSS pixels: of a letter, beside a cell, beside the head of a table that sorts
+)
 LEAST_HEAD, HALF = 62, 640  # CSS pixels: of a column, of half a window
 FEW_COLUMNS = 5  # of short cells: such a table leaves room for a plot beside it
 

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_CURVES = 12
+# widths of a letter and of what stands before a name, height of a line: in letters
 LETTER, HANDLE, LINE = (
     0.58,
     3.6,
     1.5,
-)  # widths of a letter and of what stands before a name, height of a line: in letters
+)
 LEVEL_LINE: dict[str, Any] = {"color": "#444444", "linewidth": 0.7, "linestyle": (0, (2, 2))}
 POINTS = 72  # an inch
 

@@ -27,11 +27,12 @@ HEAP = 400_000  # objects that a collection looks at
 TABLE, PAGE, PAGES = 192 << 20, 4096, 400  # bytes, bytes of a page, pages that a step reads
 GRADIENT = 1 << 18  # numbers of four bytes
 CROWD = 6
+# a sleep, as the CPU waits for a GPU; the others are CPU time
 GPU_S, LAUNCH_S, DECODE_S = (
     0.025,
     0.012,
     0.003,
-)  # a sleep, as the CPU waits for a GPU; the others are CPU time
+)
 
 
 def work(seconds: float) -> None:

@@ -44,10 +44,11 @@ HARMLESS: Mapping[str, AbstractSet[str]] = {
 }
 HARMLESS_EVERYWHERE = frozenset({"verbose"})
 HARMLESS_TEXT_OF_ALARMS = ("metric", "metrics")  # beside every number, true and false
+# named where they count
 THRESHOLDS = {
     "gate": {"max-regress", "target", "warmup"},
     "tail": {"budget", "hours"},
-}  # named where they count
+}
 SAID = "gputel.said"  # where it keeps the lines about ignored files
 META = "gputel.defaults"  # where click's context keeps the options that a file has set
 

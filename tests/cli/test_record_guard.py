@@ -139,9 +139,8 @@ def test_command_is_asked_to_end_three_seconds_after_the_recording_began() -> No
 
 @pytest.mark.long
 def test_budget_is_what_the_gpus_may_have_cost() -> None:
-    code, _, _ = record(
-        "--budget", "0.001", "--price", "7.2", command=training()
-    )  # two tenths of a cent a second
+    # two tenths of a cent a second
+    code, _, _ = record("--budget", "0.001", "--price", "7.2", command=training())
     assert code == 7
     assert [re.sub(r"\d[\d.]*", "N", text) for text in stops()] == ["stopped: $N spent of a budget of $N"]
 

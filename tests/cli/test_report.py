@@ -219,9 +219,8 @@ def test_table_and_a_log_that_were_never_recorded_together(apart: tuple[str, str
     gpu, log = apart
     result: dict[str, Any] = json.loads(report("--gpu", gpu, "--log", log, "--json"))
     assert result["clock"]["how"].startswith("by the sum of its times of steps")
-    assert result["clock"]["uncertainty_s"] == pytest.approx(
-        22, abs=1.5
-    )  # the evaluation without a printed time
+    # the evaluation without a printed time
+    assert result["clock"]["uncertainty_s"] == pytest.approx(22, abs=1.5)
     assert result["overlap"]["share"] == 1
     assert result["phases"][0]["steps"] == 100
     assert re.search("overlap +1 min 40 s, 100.0 % of the log", report("--gpu", gpu, "--log", log))

@@ -147,10 +147,11 @@ def test_compare_of_more_than_50_runs_gives_totals_and_says_that_no_curves_are_d
     (folder / "more10.log").rename(here / "run10.log")
     (folder / "more2.log").rename(here / "run2.log")
     monkeypatch.chdir(here.parent)
+    # compare adds no place to those that are known
     assert [row["run"] for row in runs()] == [
         "run2",
         "run10",
-    ]  # compare adds no place to those that are known
+    ]
 
 
 def test_engine_ray_without_ray_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

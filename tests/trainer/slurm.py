@@ -50,9 +50,8 @@ PartitionName=high Nodes=n1,n2 PriorityTier=10
 @contextlib.contextmanager
 def cluster() -> Iterator[dict[str, str]]:
     """The environment in which Slurm's programs find the cluster; root alone can start one."""
-    folder = Path(
-        tempfile.mkdtemp(prefix="slurm-")
-    )  # munged refuses a folder that only root enters, as pytest's
+    # munged refuses a folder that only root enters, as pytest's
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     folder.chmod(0o755)
     (folder / "state").mkdir()
     (folder / "spool").mkdir()

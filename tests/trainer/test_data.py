@@ -128,9 +128,8 @@ def test_damaged_file_that_is_met_ends_the_run_with_a_checkpoint_from_which_it_g
 ) -> None:
     """Once the file is whole again, to the last bit as if it had always been."""
     monkeypatch.setattr(data, "TEXT_PER_SHARD", 1)
-    monkeypatch.setattr(
-        data, "EDGE_BYTES", 8
-    )  # so that the damage is no other corpus, as in files of a real size
+    # so that the damage is no other corpus, as in files of a real size
+    monkeypatch.setattr(data, "EDGE_BYTES", 8)
     folder = tmp_path / "data"
     folder.mkdir()
     for number in range(4):

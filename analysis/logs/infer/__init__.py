@@ -347,9 +347,8 @@ def _says_step(line: Candidate) -> bool:
         return False
     if line.place.slot.key is None and line.shape.slots > _MOST_IN_HEADER:
         return False  # `[49, 9, 38, 56, 1]` is a list
-    return (
-        line.shape.count < 3 or len(set(line.shape.column(line.place.at))) > 1
-    )  # `batch = 405` is a setting
+    # `batch = 405` is a setting
+    return line.shape.count < 3 or len(set(line.shape.column(line.place.at))) > 1
 
 
 def _opening(

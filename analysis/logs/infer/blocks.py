@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.patterns import lazy_regex
 
-_INSIDE = lazy_regex(
-    rb"\s+\S|\s*(?:[|>*+\xe2]|-+[ >])"
-)  # indented, or behind a bullet; \xe2 begins drawn ones
+# indented, or behind a bullet; \xe2 begins drawn ones
+_INSIDE = lazy_regex(rb"\s+\S|\s*(?:[|>*+\xe2]|-+[ >])")
 _PAIR = lazy_regex(rb"\s*['\"]?[A-Za-z][\w./ -]*['\"]?:\s+[^\s,{}\[\]]+,?\s*")
 _LONGEST = 200  # lines of a body
 _MOSTLY = 0.8

@@ -31,9 +31,10 @@ _PASSES = 2  # of a loop, from which on it is known as one
 _ABOVE = 4  # lines between the announcement and the first line of the loop
 _ANNOUNCES = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
 _FIGURE = lazy_regex(rb"[=:] *\d|\d\.\d")  # an evaluation that gives one is over
+# whole numbers that an announcement may give
 _SIZE = lazy_regex(
     rb"(?i)(?:samples?|images?|examples?|batches|sentences|size|epoch|step|iter(?:ation)?)\s*[=:]\s*\d+(?![\d.])"
-)  # whole numbers that an announcement may give
+)
 _AVERAGE = lazy_regex(r"(?i)[ _](?:avg|mean|average)$|^(?:avg|mean|average)[ _]")
 _STAMP = lazy_regex(rb"^(?:\[[\d.:/| -]+\]|[\d/-]*\d:\d\d[\d.:,]*(?=\s))\s*")  # one of an unknown form
 _EPOCH = lazy_regex(r"(?i)\bepoch\W*$")

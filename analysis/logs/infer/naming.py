@@ -196,9 +196,8 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     if slot.key.lower() in SETS and (
         integers([value.rstrip(b".") for value in column]) is not None or _lists_sets(shape.english[slot.at])
     ):
-        return Named(
-            slot, None, source=slot.key
-        )  # `train=113 val=29` are sizes, `train:val = 0.9:0.1` shares
+        # `train=113 val=29` are sizes, `train:val = 0.9:0.1` shares
+        return Named(slot, None, source=slot.key)
     if slot.key.lower() in ENTIRE and (slot.unit or integers(column) is not None):
         return Named(replace(slot, column="total"), None, source=slot.key)
     named = _known(slot, column, words)

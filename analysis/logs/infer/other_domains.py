@@ -27,9 +27,8 @@ _SERVICE = lazy_regex(
     rb"|voltage(?:_v)?|dbm?|snr)(?![a-z])"
 )
 _MONEY = lazy_regex(rb"(?i)(?<![a-z])(?:profit|revenue|stop_loss|turnover|dividend)(?![a-z])")
-_AGENT = lazy_regex(
-    rb"(?i)(?<![a-z])(?:epochs?|episodes?|rewards?|epsilon)(?![a-z])"
-)  # it may learn to trade
+# it may learn to trade
+_AGENT = lazy_regex(rb"(?i)(?<![a-z])(?:epochs?|episodes?|rewards?|epsilon)(?![a-z])")
 _PATH = lazy_regex(rb"\S*/\S*/\S*")
 _URL = lazy_regex(rb'"(?:GET|POST|PUT|HEAD|DELETE) |https?://\S*[?&][\w-]+=|\sHTTP/[12]')
 _UNIT_BEHIND = lazy_regex(rb" ?(?:dBm?|[kM]?W|kWh|%|USD|EUR|kg|g|ml|l|mm|km|V|mA|Hz|\xc2\xb0C)(?![\w/])")
@@ -37,9 +36,8 @@ _MONEY_BEFORE = lazy_regex(rb"(?:\$|\xe2\x82\xac|\xc2\xa3)$")
 _TRAINS = lazy_regex(
     r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss|val[ _]?loss|loss|(?:\w+ )?psnr)$"
 )
-_SET_LOSS = lazy_regex(
-    r"(?i)^(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?)[ _]loss$"
-)  # of no other trade
+# of no other trade
+_SET_LOSS = lazy_regex(r"(?i)^(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?)[ _]loss$")
 _NAMED_LOSS = lazy_regex(r"(?i)loss(?:es)?(?:[ _.(-]*(?:avg|mean|value)\W*)?$")
 _LEARNS = lazy_regex(r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss)$")
 _SENTENCE = lazy_regex(rb"[a-z][.!?](?:\s|$)|[\d%] ?[.!?]\s+[A-Z][a-z]")

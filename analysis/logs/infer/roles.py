@@ -26,9 +26,8 @@ _CHANGES = re.compile(
 )
 _SCORE = re.compile(r"(?i)(?:^|[\W_])(?:psnr|ssim|lpips|fid|bleu\S*|rouge\S*|wer|cer|map\S*|mIoU)(?:$|[\W_])")
 SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
-_BEST = re.compile(
-    rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b"
-)  # repeats an evaluation
+# repeats an evaluation
+_BEST = re.compile(rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b")
 
 
 def role_beside(line: Candidate, main: Candidate, header: Candidate | None) -> str | None:

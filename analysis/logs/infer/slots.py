@@ -40,9 +40,8 @@ _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
 _AVERAGED = lazy_regex(r"(?:avg|average|mean|smoothed)[ _](.+)")
 _A_STEP = lazy_regex(r"(?i)(?:step|iter|iteration|epoch|round|batch|update)s?$")
 _ORDINAL_PLACE = lazy_regex(r"(?i)(?:st|nd|rd|th) +(?P<place>epoch|step|iteration)\b")
-_BOTH = lazy_regex(
-    r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|update)s?)"
-)  # `epoch/iter: 9/2579`
+# `epoch/iter: 9/2579`
+_BOTH = lazy_regex(r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|update)s?)")
 _SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
 _LETTERED = lazy_regex(rb"[ ,;|]+(?P<letter>[A-Z])[ _-]?(?P<word>[A-Za-z]+)")
 _DIGIT = lazy_regex(rb"\d")

@@ -33,9 +33,8 @@ _SET = lazy_regex(r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test|d
 _LETTER = lazy_regex(rb"[A-Za-z]")
 _TOKEN = lazy_regex(rb"[^\s|]+")
 _WORDS = lazy_regex(rb"[^\s|]+(?: [^\s|]+)*")
-_REDRAWN = lazy_regex(
-    rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$"
-)  # bars and blank lines may stand between a heading and its rows
+# bars and blank lines may stand between a heading and its rows
+_REDRAWN = lazy_regex(rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$")
 
 
 def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> list[Named] | None:
@@ -193,9 +192,8 @@ def _under(heading: bytes, row: bytes) -> list[str] | None:
 def _split(text: str, width: int) -> list[str] | None:
     for between in (",", r"\|", "\t", r"\s{2,}", r"\s+"):
         titles = [title.strip(" \"'") for title in re.split(between, text)]
-        titles[:1] = (
-            titles[:1] if titles[0] or between != "," else ["#"]
-        )  # the index of a table, without a name
+        # the index of a table, without a name
+        titles[:1] = titles[:1] if titles[0] or between != "," else ["#"]
         if len(titles) == width and all(title == "#" or any(c.isalpha() for c in title) for title in titles):
             return titles
     return None

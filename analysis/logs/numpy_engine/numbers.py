@@ -203,9 +203,8 @@ def _pieces(text: bytes, start: int, weight: int = 1) -> tuple[DigitWindow, ...]
 
 
 Words = npt.NDArray[np.uint64]
-Cell = tuple[
-    Field, int, int, Number | None
-]  # from where to where its text stands in the line, and how to read it
+# from where to where its text stands in the line, and how to read it
+Cell = tuple[Field, int, int, Number | None]
 
 _CERTAIN = 2**53
 _HEAVY = 10**10  # weight with which eight digits still are an int64

@@ -85,9 +85,8 @@ def test_gpus_that_always_spin_are_waiting(subject: Make) -> None:
     steps = rows(util=100.0, power_mean_w=400.0, tensor_active=3.0, dram_active=5.0)
     two = subject([], gpus=2)
     assert bottleneck_verdict(Case(two, steps, gpus({}, {}))).answer.startswith("busy waiting")
-    assert (
-        bottleneck_verdict(Case(two, steps, gpus({}))).answer == "unknown"
-    )  # there is no other rank to wait for
+    # there is no other rank to wait for
+    assert bottleneck_verdict(Case(two, steps, gpus({}))).answer == "unknown"
 
 
 def test_steps_of_which_no_power_of_all_gpus_is_known_are_no_waiting(subject: Make) -> None:

@@ -38,7 +38,6 @@ def test_refresh_of_a_rate_is_that_of_its_counter(tmp_path: Path) -> None:
     check, readings = eval(answer.stdout, {"Check": Check})
     assert check.state == "good"
     (nvlink,) = (row for row in readings if row["reading"] == "nvlink_rx_mib_s")
-    assert nvlink["refresh_hz"] == pytest.approx(
-        10, rel=0.5
-    )  # its values change at every poll, 100 times a second
+    # its values change at every poll, 100 times a second
+    assert nvlink["refresh_hz"] == pytest.approx(10, rel=0.5)
     assert all(row["idle"] for row in readings)  # at one level of power the fake GPU's utilization is 0
