@@ -128,6 +128,9 @@ class Reader(Protocol):
     def counters(self) -> Mapping[str, CounterState]:
         """What is known of the counters behind rates, by reading."""
 
+    def faults(self) -> Mapping[str, str]:
+        """The driver's error of each reading that it did not give in the last `ask`; none for a lost GPU."""
+
 
 class RawRows(NamedTuple):
     """What some GPUs answered at some ticks: the bytes of each GPU `step` after those of the one before it."""

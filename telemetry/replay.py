@@ -94,6 +94,10 @@ class ReplayReader:
         """Nothing: its rates are rates already."""
         return {}
 
+    def faults(self) -> Mapping[str, str]:
+        """Nothing: no driver was asked."""
+        return {}
+
 
 def from_frame(name: str, frame: pl.DataFrame, clock: Clock, gpus: Mapping[str, Gpu] | None = None) -> Replay:
     """A machine from a frame of telemetry; `gpus` gives names and limits by index."""

@@ -228,6 +228,10 @@ class SimulatedReader:
         """Nothing: its rates are rates already."""
         return {}
 
+    def faults(self) -> Mapping[str, str]:
+        """Nothing: no driver was asked."""
+        return {}
+
 
 class GpuSimulation:
     """One GPU: its true load, and the values of its sensors at their last refresh."""

@@ -115,7 +115,7 @@ class CallReader:
         if self._alone:
             count = len(self._apart)
             self._apart_ns, costs[:count] = costs[:count], [self._together_ns]
-            statuses[:count] = [max(statuses[:count])]
+            statuses[:count] = [next(filter(None, statuses[:count]), OK)]
         if statuses != self._statuses:
             self._note(statuses)
         if not self._apart:
@@ -132,7 +132,7 @@ class CallReader:
 
     def check(self) -> None:
         self.failed = False
-        raise_if_lost(self.faults())
+        raise_if_lost(self.statuses())
 
     def answer(self, now: int) -> Values:
         self.check()
@@ -152,7 +152,10 @@ class CallReader:
     def counters(self) -> Mapping[str, CounterState]:
         return {} if self._rates is None else self._rates.states()
 
-    def faults(self) -> list[int]:
+    def faults(self) -> Mapping[str, str]:
+        return self._columns.faults(self.memory)
+
+    def statuses(self) -> list[int]:
         """The return code of each value of the last answer."""
         return self._columns.statuses(self.memory)
 

@@ -59,11 +59,21 @@ class Columns:
     def __init__(self, slots: Sequence[ValueSlot], fields: int, calls: int, statuses_at: int) -> None:
         self.slots = slots
         self._fields, self._calls, self._statuses_at = fields, calls, statuses_at
+        between = statuses_at - fields * FIELD.size
+        self._all_codes = struct.Struct("=" + "28xI8x" * fields + f"{between}x{calls}i")
         self._known: dict[bytes, Decoding] = {}
 
     def statuses(self, row: bytes | memoryview, offset: int = 0) -> list[int]:
         """The return code of each value of one row."""
         return [self._status(row, offset, slot) for slot in self.slots]
+
+    def faults(self, row: bytes | memoryview) -> dict[str, str]:
+        """The error of each reading of one row that the driver did not give; none if the GPU is lost."""
+        if not any(self._all_codes.unpack_from(row)):
+            return {}
+        codes = self.statuses(row)
+        names = [] if lost(codes) else [slot.reading.name for slot in self.slots]
+        return {name: error_name(code) for name, code in zip(names, codes, strict=False) if code != OK}
 
     def value(self, row: bytes | memoryview, offset: int, slot: ValueSlot) -> int | None:
         """One value of one row; of a counter, what it has counted."""

@@ -187,7 +187,7 @@ class Nvml:
         else:
             reader = CallReader(self._library, device.handle, [(reading, source)])
             reader.ask()
-            status = reader.faults()[0]
+            status = reader.statuses()[0]
             value = reader.answer(0)[0] if status == OK else None
         if status in LOST:
             raise GpuLost(error_name(status))
@@ -325,7 +325,7 @@ class Sparse:
         self.memory = reader.memory
         self.calls = reader.calls
         self.ask, self.timed, self.check = reader.ask, reader.timed, reader.check
-        self.counters = reader.counters
+        self.counters, self.faults = reader.counters, reader.faults
 
         self.layout = reader.layout, tuple(present)
 

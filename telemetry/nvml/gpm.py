@@ -34,6 +34,8 @@ CODE_AT, VALUE_AT = 4, 8
 # return codes of sampling and of the comparison, written after the metrics in use
 STATUSES = struct.Struct("=ii")
 COMPARED_AT = 4
+NOT_COMPARED = -1
+"""Instead of a return code, where there was no sample to compare with."""
 SIZE = 19_104
 APART_NS = 95_000_000
 """Samples closer than this, as after a late tick, give no metric; the driver needs 100 ms."""
@@ -75,7 +77,7 @@ class GpmReader:
         self.memory = memoryview(self._buffer).cast("B")[: self._statuses_at + STATUSES.size]
         for i, (_, metric) in enumerate(wanted):
             METRIC.pack_into(self._buffer, HEAD.size + i * METRIC.size, metric.metric, 0, 0.0)
-        STATUSES.pack_into(self._buffer, self._statuses_at, OK, NOT_SUPPORTED)
+        STATUSES.pack_into(self._buffer, self._statuses_at, OK, NOT_COMPARED)
 
     def ask(self) -> None:
         self._old, self._new = self._new, self._old
@@ -83,7 +85,7 @@ class GpmReader:
         HEAD.pack_into(
             self._buffer, 0, VERSION, len(self._readings), self._old.value or 0, self._new.value or 0
         )
-        compared = self._compare(self._buffer) if took == OK and self._asked else NOT_SUPPORTED
+        compared = self._compare(self._buffer) if took == OK and self._asked else NOT_COMPARED
         self._asked = took == OK
         STATUSES.pack_into(self._buffer, self._statuses_at, took, compared)
         self.failed = took != OK
@@ -135,6 +137,16 @@ class GpmReader:
     def counters(self) -> Mapping[str, CounterState]:
         """Returns nothing: GPM metrics are no counters."""
         return {}
+
+    def faults(self) -> Mapping[str, str]:
+        took, compared = STATUSES.unpack_from(self._buffer, self._statuses_at)
+        if took in LOST or (took == OK and compared == NOT_COMPARED):
+            return {}
+        codes = {
+            reading.name: took or compared or METRIC.unpack_from(self._buffer, HEAD.size + n * METRIC.size)[1]
+            for n, reading in enumerate(self._readings)
+        }
+        return {name: error_name(code) for name, code in codes.items() if code != OK}
 
     def _apart(self, now: int) -> bool:
         """Whether the sample taken at `now` is far enough from the one before."""

@@ -70,6 +70,8 @@ class SamplingCost:
     missed: int = 0
     counters: dict[tuple[str, str], CounterState] = field(default_factory=dict)
     """The counters by GPU and reading."""
+    faults: set[tuple[str, str, str]] = field(default_factory=set)
+    """GPU, reading and error of each that was reported."""
     first: int | None = None
     last: int | None = None
     startup: tuple[float, float] | None = None

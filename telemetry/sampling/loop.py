@@ -6,7 +6,7 @@ nothing is filled in. When a call returns that was stuck, `Turn` says whether th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from typing import Protocol
 
 from gputel.telemetry.clock import SECOND, Clock
@@ -275,6 +275,7 @@ class Loop:
         for tier_loop, every in zip(self._tier_loops, self._budget.every, strict=True):
             tier_loop.every = every
         self.look_at_counters()
+        self._look_at_faults()
         for gpu in self._absent():
             if gpu not in self._turn.left_out:
                 self._readmit(gpu, "answers again")
@@ -291,18 +292,36 @@ class Loop:
 
     def look_at_counters(self) -> None:
         """Note how often each counter is refreshed, and report once those that give no rate."""
-        parts = [part for tier_loop in self._tier_loops for part in tier_loop.parts]
         states, unknown = self._cost.counters, dict[str, list[tuple[str, str]]]()
-        for gpu, reader in ((part.gpu.index, part.reader) for part in parts if part.reader):
+        for gpu, reader in self._readers():
             for name, state in reader.counters().items():
                 before = states.get((gpu, name))
                 states[gpu, name] = state
                 if state.unknown and not (before and before.unknown):
                     unknown.setdefault(state.unknown, []).append((gpu, name))
-        for why, rates in unknown.items():
-            gpus, names = (list(dict.fromkeys(part)) for part in zip(*rates, strict=True))
+        self._report_missing("unknown_rate", unknown)
+
+    def _look_at_faults(self) -> None:
+        """Report once each error that the driver answers to a reading which it gave when it was probed."""
+        known, new = self._cost.faults, dict[str, list[tuple[str, str]]]()
+        for gpu, reader in self._readers():
+            for name, fault in reader.faults().items():
+                if (gpu, name, fault) not in known:
+                    known.add((gpu, name, fault))
+                    new.setdefault(f"the driver answers {fault}", []).append((gpu, name))
+        self._report_missing("no_reading", new)
+
+    def _report_missing(self, kind: str, reasons: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+        """Write an event for each reason, with the GPUs and readings that it keeps from the tables."""
+        for why, missing in reasons.items():
+            gpus, names = (list(dict.fromkeys(part)) for part in zip(*missing, strict=True))
             text = f"GPU {', '.join(gpus)}: no {', '.join(names)}: {why}"
-            self._report("unknown_rate", text, gpus=gpus, readings=names, why=why)
+            self._report(kind, text, gpus=gpus, readings=names, why=why)
+
+    def _readers(self) -> list[tuple[str, Reader]]:
+        """Each reader with the index of its GPU."""
+        parts = [part for tier_loop in self._tier_loops for part in tier_loop.parts]
+        return [(part.gpu.index, part.reader) for part in parts if part.reader is not None]
 
     def _absent(self) -> set[Gpu]:
         return {part.gpu for tier_loop in self._tier_loops for part in tier_loop.parts if part.reader is None}

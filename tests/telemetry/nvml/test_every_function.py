@@ -96,6 +96,7 @@ class Run:
             "gpu_refused",
             "xid",
             "unknown_rate",
+            "no_reading",
         }
         assert all(re.match(r"(not recorded: )?GPU [\d:, ]+|Xid \d+ on ", text) for _, text in self.events)
 
@@ -168,6 +169,37 @@ def test_error_in_the_middle_is_over_when_the_driver_answers_again(
     assert [kind for kind, _ in run.events].count("gpu_lost") == [kind for kind, _ in run.events].count(
         "gpu_back"
     )
+
+
+@pytest.mark.parametrize("status", [-5, 2, 10, 13, 17, 22, 31337])
+def test_error_of_all_calls_is_a_null_everywhere_and_one_event_for_each_reading(
+    driver: EveryFunction, status: int
+) -> None:
+    """Of codes that do not say that the GPU is lost; one of them is negative, as no success is."""
+    run = Run(driver)
+    before = run.sample(3)[-1]
+    for function in sorted(OUTPUTS.keys() - {*NOT_OF_A_GPU}):
+        driver.set_status(function, status)
+    assert {value for row in run.sample(3)[1:] for value in row} == {None}
+    missing = [text for kind, text in run.events if kind == "no_reading"]
+    assert all(text.endswith(f": the driver answers {error_name(status)}") for text in missing)
+    named = [name for text in missing for name in text.split(": ")[1].removeprefix("no ").split(", ")]
+    assert sorted(named) == sorted({c.name for tier in run.plan.tiers for c in tier.tier.columns})
+    driver.reset()
+    assert run.sample(5)[-1] == before
+    run.close()
+
+
+def test_error_of_the_fields_alone_is_an_event_too(driver: EveryFunction) -> None:
+    run = Run(driver)
+    run.sample(2)
+    assert run.events == []
+    driver.state.field_status = 17
+    run.sample(2)
+    (text,) = (text for kind, text in run.events if kind == "no_reading" and "power_w" in text)
+    assert text.startswith("GPU 0, 1: no ")
+    assert "util" not in text
+    run.close()
 
 
 @pytest.mark.parametrize("kind", range(9))

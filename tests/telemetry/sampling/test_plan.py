@@ -65,6 +65,9 @@ class PricedReader:
     def counters(self) -> Mapping[str, CounterState]:
         return {}
 
+    def faults(self) -> Mapping[str, str]:
+        return {}
+
 
 def planned(
     prices: dict[str, int | None], hz: float = 100.0, max_overhead: float = 0.02
