@@ -22,7 +22,7 @@ from gputel.telemetry.store import blocks
 from gputel.telemetry.store.blocks import Fault, JournalBlock, Ticks
 from gputel.telemetry.store.part_writer import EncodedSecond, PartWriter
 from gputel.telemetry.store.second import Decode, RunningSecond, pack, unpack
-from gputel.telemetry.store.tiers import Tier, tier_from_json
+from gputel.telemetry.store.tiers import Tier, count_by_table, tier_from_json
 
 HEAD = 64 * 1024  # bytes that contain both schema blocks
 GRACE_S = 0.05
@@ -95,7 +95,8 @@ class Writer:
         self._cut: deque[RunningSecond | Sequence[Tier]] = deque()
         """Ended seconds, and tiers that begin after them."""
         self._raw_bytes = 0
-        self._reported_drops = 0
+        self._to_report: Counter[Tier] = Counter()
+        """Dropped ticks that no event names yet."""
         self._closing = False
         self._not_kept: Counter[str] = Counter()
         self._thread = threading.Thread(target=self._guarded, name="gputel-journal", daemon=True)
@@ -170,6 +171,7 @@ class Writer:
                 if self._parts.dead or self.pending_bytes + second.size > MAX_PENDING:
                     self.dropped += second.rows
                     self._not_kept[second.tier.name] += second.rows
+                    self._to_report[second.tier] += second.rows
                     continue
                 self._raw_bytes += second.size
                 self._cut.append(second)
@@ -203,10 +205,10 @@ class Writer:
         return 0.0 if self._closing else 1.0 + GRACE_S - self._clock.stamp().wall % SECOND / SECOND
 
     def _report_drops(self) -> None:
-        new = self.dropped - self._reported_drops
+        with self._lock:
+            new, self._to_report = self._to_report, Counter()
         if new and not self._parts.dead:
-            self._reported_drops = self.dropped
-            self._on_trouble("gap", f"the disk was too slow: {new} ticks were dropped")
+            self._on_trouble("gap", f"the disk was too slow: {count_by_table(new)} were dropped")
 
 
 def _encoded(second: RunningSecond) -> EncodedSecond:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from gputel.telemetry.clock import SECOND, Clock, Stamp
 from gputel.telemetry.store import blocks, parts
-from gputel.telemetry.store.tiers import Tier
+from gputel.telemetry.store.tiers import Tier, count_by_table
 from gputel.telemetry.whole_files import NO_ROOM
 
 SYNC_EVERY_S = 5.0
@@ -74,7 +74,7 @@ class PartWriter:
         self._paused = False
         self._full: set[int] = set()
         """Tiers whose last block the disk did not take."""
-        self._lost_to_full = 0
+        self._lost_to_full: Counter[Tier] = Counter()
         self._journals: list[_Journal] = []
         """The journals of the current part; none while the disk is too full to begin it."""
         self._seal_at: int | None = None
@@ -178,7 +178,7 @@ class PartWriter:
 
     def _give_up(self, tier: int, rows: int) -> None:
         self.not_kept[self.tiers[tier].name] += rows
-        self._lost_to_full += rows
+        self._lost_to_full[self.tiers[tier]] += rows
 
     def _refused(self, error: OSError) -> None:
         """Pause where the disk is full: the next second is tried again. Any other refusal ends telemetry."""
@@ -192,8 +192,9 @@ class PartWriter:
 
     def _go_on(self) -> None:
         if self._paused and not self._full:
-            lost, self._lost_to_full, self._paused = self._lost_to_full, 0, False
-            self.on_trouble("gap", f"the disk has room again: {lost} ticks were not kept while it was full")
+            lost, self._lost_to_full, self._paused = self._lost_to_full, Counter(), False
+            text = f"{count_by_table(lost)} were not kept while it was full"
+            self.on_trouble("gap", f"the disk has room again: {text}")
 
     def _seal(self) -> None:
         stamp = self.clock.stamp()

@@ -6,6 +6,7 @@ means not measured.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -129,3 +130,12 @@ def _rate(hz: object) -> float:
     if isinstance(hz, (int, float)) and 0 < hz < 1e9:
         return float(hz)
     raise ValueError(f"{hz} is not a rate in Hz")
+
+
+def count_by_table(ticks: Counter[Tier]) -> str:
+    """Formats ticks of several tiers: `44 ticks (40 of gpu/fast, 4 of gpu/slow)`."""
+    counts = Counter[str]()
+    for tier, count in ticks.items():
+        counts[f"{tier.table}/{tier.name}"] += count
+    parts = ", ".join(f"{count} of {name}" for name, count in counts.items())
+    return f"{counts.total()} ticks" + (f" ({parts})" if parts else "")

@@ -212,7 +212,7 @@ def test_write_that_hangs_does_not_hold_up_the_sampler(
     writer.close()
     assert ticks_in(tmp_path) + writer.dropped == 3000
     assert result
-    assert all(kind == "gap" for kind, _ in result)
+    assert all(kind == "gap" and " of gpu/fast) were dropped" in text for kind, text in result)
     assert sum(int(text.split(": ")[1].split()[0]) for _, text in result) == writer.dropped
 
 
@@ -306,7 +306,9 @@ def test_telemetry_goes_on_when_a_full_disk_has_room_again(tmp_path: Path) -> No
         until(lambda: not writer.pending_bytes, "the disk")
         writer.close()
     assert [kind for kind, _ in troubles] == ["disk_full", "gap"]
-    assert troubles[1][1] == "the disk has room again: 44 ticks were not kept while it was full"
+    assert troubles[1][1] == (
+        "the disk has room again: 44 ticks (40 of gpu/fast, 4 of gpu/slow) were not kept while it was full"
+    )
     assert ticks_in(tmp_path) == 6 * 10
 
 
@@ -355,7 +357,10 @@ def test_tiers_that_change_while_the_disk_is_full_begin_when_there_is_room(
     writer.close()
     assert [kind for kind, _ in troubles] == ["disk_full", "gap"]
     lost = writer.not_kept["fast"]
-    assert troubles[1][1] == f"the disk has room again: {lost} ticks were not kept while it was full"
+    assert (
+        troubles[1][1]
+        == f"the disk has room again: {lost} ticks ({lost} of gpu/fast) were not kept while it was full"
+    )
     assert ticks_in(tmp_path) == 80 - lost
     assert sorted(part.path.name for part in parts.current(tmp_path)) == [
         "fast-000001.gtb",
