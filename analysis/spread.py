@@ -167,7 +167,7 @@ class _Pools(Generic[Item, Result]):
 def _one_by_one(
     work: Work[Item, Result], batch: Sequence[Item], lost: Callable[[Item], Result], killers: list[Item]
 ) -> Iterator[Result]:
-    """Adds those that kill to `killers`: twice, as the first time may be chance, such as memory that others took."""
+    """Adds those that kill twice to `killers`: the first time may be chance, such as memory that others took."""
     pool = _pool(1)
     try:
         for item in batch:

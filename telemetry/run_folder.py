@@ -130,13 +130,11 @@ def _create(path: Path, facts: Mapping[str, object], node: str | None) -> Segmen
 
 
 def add_segment(run: Path, facts: Mapping[str, object], *, node: str | None = None) -> Segment:
-    """Create the next segment of a run that is resumed. Refuses while this node's last one is recorded or removed."""
+    """Create the next segment of a resumed run. Refuses while this node's last one is recorded or removed."""
     for segment in open_folder(run).segments:
         recorder = recorder_lock.recorder_of(segment.path) if segment.node == node else None
         if recorder is not None:
-            raise GputelError(
-                str(run), f"is still in use by {recorder}", "wait for its end, or stop it"
-            )
+            raise GputelError(str(run), f"is still in use by {recorder}", "wait for its end, or stop it")
     return _next_segment(run if node is None else run / "nodes" / node, facts, node)
 
 

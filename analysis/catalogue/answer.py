@@ -65,7 +65,7 @@ def refreshed(
 
 
 def _places(question: RunsQuestion, connection: Any) -> list[Path]:
-    """The places that are named, else all that ever were, and ./runs; a named one that was never there is refused."""
+    """The places that are named, else all that ever were, and ./runs; refuses a named one that was never there."""
     for place in question.places:
         if not index.is_there(place) and not _knows(connection, place):
             raise GputelError(str(place), "no such file or folder", "name a folder of runs, a run or a log")

@@ -70,7 +70,7 @@ def _loss(report: Report) -> str | None:
 
 
 def _speed(report: Report) -> str | None:
-    """`5,211,066 tok/s, 100.3 ±0.1 ms/step, MFU 44 %`, of the last phase; a log without times has its printed rate."""
+    """`5,211,066 tok/s, 100.3 ±0.1 ms/step, MFU 44 %`, of the last phase; without times, the printed rate."""
     if report.phases.is_empty():
         printed = printed_rates(report.subject)["tok_per_sec_printed"]
         return (

@@ -43,7 +43,7 @@ def log_doubts(subject: RunData, mfu: MfuFigures | None = None) -> tuple[Doubt, 
 
 
 def _cut(log: Log) -> Iterator[Doubt]:
-    """Yields a doubt about a file that was not read to its end, such as a compressed one that was copied in part."""
+    """Yields a doubt about a file that was not read to its end, such as a compressed one that is cut."""
     if log.fault:
         yield Doubt("reading", "cut", log.fault, "the rest of the run is missing from every figure")
 

@@ -137,9 +137,7 @@ class Viewer:
         self._screen = Screen(job.show if job.argv else None)
         self._companions = Companions(job.beside, job.env, self._screen.note, job.on_demand)
         status = self._sampling.board.shows_gpus = self._pseudo is None and os.isatty(STANDARD_ERROR)
-        self._reporter = StatusReporter(
-            self._screen, self._sampling, self._began, job.folder, status=status
-        )
+        self._reporter = StatusReporter(self._screen, self._sampling, self._began, job.folder, status=status)
         self._keeper: children.KeeperHandle | None = None
         self._forwarder: Forwarder | None = None
         self._saving: int | None = None

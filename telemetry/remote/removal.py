@@ -1,4 +1,4 @@
-"""Removes from this machine what storage holds of an ended run: all of it, after every byte was read back, or nothing.
+"""Removes from this machine what storage holds of an ended run: all, after every byte was read back, or nothing.
 
 Files that are never sent, such as the copy of the source, stay.
 """
@@ -36,10 +36,10 @@ class Removed:
 
 
 def remove(run: Path, storage: Storage, homes: Mapping[Path, str]) -> Removed:
-    """Removes a run whose segments lie at `homes` in storage. Raises GputelError, and removes nothing, if a byte differs.
+    """Removes a run whose segments lie at `homes` in storage.
 
-    Meanwhile no recording goes on with the run: each segment is locked as by its recorder. What a run is known by goes first: the rest of a removal that was interrupted must be no run, which another `sync`
-    would seal with the files that it still has.
+    Raises GputelError, and removes nothing, if a byte differs. No recording goes on with the run meanwhile: each
+    segment is locked as by its recorder.
     """
     with contextlib.ExitStack() as locks:
         for segment in homes:
@@ -50,7 +50,13 @@ def remove(run: Path, storage: Storage, homes: Mapping[Path, str]) -> Removed:
 
 
 def _remove(run: Path, storage: Storage, homes: Mapping[Path, str]) -> Removed:
-    differing = [f"{segment / file}" for segment, home in homes.items() for file in _differing(segment, home, storage)]
+    """Removes the files by which a run is known first.
+
+    The rest of an interrupted removal must be no run, which `sync` would seal with the files that are left.
+    """
+    differing = [
+        f"{segment / file}" for segment, home in homes.items() for file in _differing(segment, home, storage)
+    ]
     new = [f"{each.path}" for each in run_folder.open_folder(run).segments if each.path not in homes]
     if differing := new + differing:
         named = ", ".join(differing[:MOST_NAMED]) + (" and others" if len(differing) > MOST_NAMED else "")

@@ -94,4 +94,5 @@ def test_training_without_an_optimizer_says_what_it_did_instead(tmp_path: Path) 
     assert "steps are not seen: no optimizer of PyTorch took one; " in words
     assert words.endswith(" % of it waiting for data")
     recording = gputel.open_run(run).recording
-    assert recording and recording.inside.is_empty()
+    assert recording is not None
+    assert recording.inside.is_empty()
