@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
     from gputel.analysis.runs import RunData
 
+ETA_TELLS_S = 60.0  # less is often rounded away
+
 
 def log_doubts(subject: RunData, mfu: MfuFigures | None = None) -> tuple[Doubt, ...]:
     """Returns the doubts about what a run printed: about its reading, then about its figures.
@@ -92,6 +94,7 @@ def log_figures(subject: RunData) -> dict[str, Figure | None]:
     return {
         **_times_of_steps(subject, between),
         **_throughput(subject, between),
+        **_time_left(subject, between),
         **_whole_times(subject),
         **_counts(subject),
         **_last_words(subject),
@@ -118,6 +121,29 @@ def _throughput(subject: RunData, between: StepTime | None) -> dict[str, Figure 
         "tok_per_sec": Figure(rate * subject.step_tokens.rate_scale),
         "tok_per_sec_by_stamps": Figure(stamped, stamped * between.error_s / between.seconds),
     }
+
+
+def _time_left(subject: RunData, between: StepTime | None) -> dict[str, Figure | None]:
+    """Returns the printed time left and that of the steps left, of the record whose ratio of both is the median.
+
+    Steps take as long as usual, or with all that is between them: loggers may count pauses or leave them out.
+    """
+    records = subject.log.records
+    printed = printed_median(_of_steps_alone(subject), "dt_ms", above=0.0)
+    step_s = between.seconds if between else (printed or 0.0) / 1000
+    if not step_s or not {"eta_min", "total_steps"} <= set(records.columns):
+        return {}
+    left = (pl.col("total_steps") - pl.col("step")).cast(pl.Float64)
+    rows = records.select("time", "step", eta_s=60 * pl.col("eta_min"), left_s=left * step_s)
+    both = rows.filter(pl.col("eta_s").is_finite() & (pl.max_horizontal("eta_s", "left_s") >= ETA_TELLS_S))
+    both = both.filter(pl.col("left_s") > 0).sort(pl.col("eta_s") / pl.col("left_s"))
+    if both.height < FEWEST_GAPS:
+        return {}
+    eta_s, left_s = both.select("eta_s", "left_s").row(both.height // 2)
+    timed = rows.drop_nulls(("time", "step"))
+    steps = float(timed["step"][-1] - timed["step"][0]) if timed.height else 0.0
+    pauses = _passed(timed).value / steps / step_s - 1 if steps > 0 else 0.0
+    return {"eta_s": Figure(eta_s), "left_s": Figure(left_s, left_s * max(pauses, 0.0))}
 
 
 def _whole_times(subject: RunData) -> dict[str, Figure | None]:

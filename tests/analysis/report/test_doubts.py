@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,28 @@ def test_printed_memory_above_that_in_the_name_of_the_gpu_is_a_doubt(
     (tmp_path / "a.log").write_text("\n".join([head, *steps, end]) + "\n")
     found = [doubt.evidence for doubt in make_report(read_run(tmp_path / "a.log")).doubts]
     assert found == ["the log prints a peak of 60.0 GiB a GPU, and one has 40.0 GiB"] * doubted
+
+
+@pytest.mark.parametrize(
+    ("minutes", "pause_s", "kinds"),
+    [(1.0, 0.0, []), (1.0, 30.0, []), (3.0, 30.0, []), (60.0, 0.0, ["time-left"]), (0.3, 0.0, ["time-left"])],
+)
+def test_printed_time_left_that_cannot_be_is_a_doubt(
+    minutes: float, pause_s: float, kinds: list[str], tmp_path: Path
+) -> None:
+    """Loggers may count evaluations in it or leave them out; `minutes` is what is printed for a minute."""
+    now, log = 0.0, []
+    for n in range(400):
+        now += 2.0
+        clock = f"{datetime(2026, 3, 1) + timedelta(seconds=now):%Y-%m-%d %H:%M:%S}.000"
+        log.append(
+            f"{clock} step {n}/400 | loss {3 - n / 400:.3f} | eta: {2 * (399 - n) * minutes / 60:.2f}m"
+        )
+        if n % 20 == 19 and pause_s:
+            now += pause_s
+            clock = f"{datetime(2026, 3, 1) + timedelta(seconds=now):%Y-%m-%d %H:%M:%S}.000"
+            log.append(f"{clock} step {n} | val loss 2.5")
+    (tmp_path / "a.log").write_text("\n".join(log) + "\n")
+    subject = read_run(tmp_path / "a.log")
+    assert subject.log.records["eta_min"].count() == 400
+    assert [doubt.what for doubt in log_doubts(subject)] == kinds
