@@ -10,8 +10,9 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
@@ -30,6 +31,7 @@ from gputel.telemetry.user_folders import user_folder
 from gputel.telemetry.whole_files import write_whole
 
 AT_ONCE = 8  # objects that are fetched side by side: most of the time is the way there and back
+MOST_AHEAD = 2 * AT_ONCE
 MOST_BYTES = 10 << 30
 """Size of all copies together; the least recently used go first."""
 STATE, LOCK = ".fetched.json", ".lock"
@@ -104,15 +106,26 @@ class _Copy:
     def _take(self, new: Mapping[StoredObject, Place]) -> None:
         """Bundles come last and in order, so that what a growing file has lost since does not come back."""
         objects = sorted(new, key=lambda each: (new[each].kind == "bundle", each.name))
+        for each, content in self._contents(objects):
+            if new[each].kind == "bundle":
+                self._pour(new[each], content)
+                noted = f"{new[each].home}{bundle_times.NAME}"
+                bundle_times.append(self._file(new[each].run, noted), each, content)
+            else:
+                write_whole(self._file(new[each].run, new[each].path), content)
+
+    def _contents(self, objects: Iterable[StoredObject]) -> Iterator[tuple[StoredObject, bytes]]:
+        """Each object in order; a few are fetched ahead, so that memory does not hold what the disk has not taken."""
+        ahead: deque[tuple[StoredObject, Future[bytes]]] = deque()
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            contents = pool.map(lambda each: self._storage.get(each.name), objects)
-            for each, content in zip(objects, contents, strict=True):
-                if new[each].kind == "bundle":
-                    self._pour(new[each], content)
-                    noted = f"{new[each].home}{bundle_times.NAME}"
-                    bundle_times.append(self._file(new[each].run, noted), each, content)
-                else:
-                    write_whole(self._file(new[each].run, new[each].path), content)
+            for each in objects:
+                ahead.append((each, pool.submit(self._storage.get, each.name)))
+                if len(ahead) > MOST_AHEAD:
+                    first, content = ahead.popleft()
+                    yield first, content.result()
+            while ahead:
+                first, content = ahead.popleft()
+                yield first, content.result()
 
     def _file(self, run: str, path: str) -> Path:
         file = self._path / run / path

@@ -14,6 +14,7 @@ from gputel.telemetry.errors import DamagedFile, GputelError
 from gputel.telemetry.remote import bundles, courier, file_kinds, local_copy
 from gputel.telemetry.remote.bundles import GrownPiece
 from gputel.telemetry.remote.storage import Storage
+from tests.telemetry.remote import test_courier
 
 Files = Callable[[Path], dict[str, bytes]]
 
@@ -23,6 +24,34 @@ def test_second_look_fetches_nothing(sample_run: Path, address: str, monkeypatch
     first = local_copy.local_copy(address)
     monkeypatch.setattr(Storage, "get", None)
     assert local_copy.local_copy(address) == first
+
+
+def test_no_more_is_fetched_than_a_few_objects_ahead_of_the_disk(
+    live_run: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = Storage(address, create=True)
+    with test_courier.recording(live_run):
+        for number in range(60):
+            test_courier.append(live_run / "output.log", b"step %d\n" % number)
+            courier.send(live_run, there)
+    get, pour = Storage.get, bundles.decode
+    counts = {"fetched": 0, "poured": 0, "ahead": 0}
+
+    def fetched(storage: Storage, name: str) -> bytes:
+        counts["fetched"] += 1
+        return get(storage, name)
+
+    def poured(content: bytes) -> Iterator[GrownPiece]:
+        counts["poured"] += 1
+        counts["ahead"] = max(counts["ahead"], counts["fetched"] - counts["poured"])
+        return pour(content)
+
+    monkeypatch.setattr(Storage, "get", fetched)
+    monkeypatch.setattr(bundles, "decode", poured)
+    whole = (local_copy.local_copy(address).path / "output.log").read_bytes()
+    assert whole == (live_run / "output.log").read_bytes()
+    assert counts["poured"] == 60
+    assert counts["ahead"] <= local_copy.MOST_AHEAD + 1
 
 
 def test_runs_below_an_address_are_copied_together(sample_run: Path, live_run: Path, tmp_path: Path) -> None:
