@@ -16,7 +16,6 @@ from gputel.telemetry.process.children import KeeperHandle, Supervisor
 from gputel.telemetry.process.terminal import Screen
 from gputel.telemetry.sampling.status import SHOWN
 
-SENDING = (events.SYNC, events.PUSH)
 STATUS_EVERY = SECOND
 TAIL_BYTES = 8192
 LOSS = re.compile(
@@ -31,7 +30,7 @@ FEW = 2
 
 
 class StatusReporter:
-    """Draws the status line, and notes each fault of sampler, disk, storage and server once."""
+    """Draws the status line, and notes each fault of sampler, disk and storage once."""
 
     def __init__(
         self, screen: Screen, sampling: Supervisor, began: Stamp, folder: Path, *, status: bool
@@ -70,10 +69,13 @@ class StatusReporter:
             self._screen.note(f"{path}: {os.strerror(number)}; up to 64 MiB of output wait in memory")
 
     def _note_sending(self) -> None:
-        """Notes what the processes that send have to say; a network that comes and goes is not said each time."""
+        """Notes what holds up the courier; a network that comes and goes is not said each time.
+
+        The guard says what holds up the pusher.
+        """
         for event in self._events.take():
-            words = f"{event.get('text')}"
-            if event.get("kind") in SENDING and words not in self._sending:
+            words = f"gputel: {event.get('text')}"
+            if event.get("kind") == events.SYNC and words not in self._sending:
                 self._sending.add(words)
                 self._screen.note(words)
 

@@ -142,7 +142,7 @@ def test_wrong_secret_is_said_while_the_command_runs(tmp_path: Path, monkeypatch
         err = recorder.stderr
         assert err is not None
         fault = "s3://bucket/d16: the key or the token is not accepted; is the secret of this key right?"
-        assert f"sending is held up: {fault}\n" in iter(lambda: err.readline().decode(), "")
+        assert f"gputel: sending is held up: {fault}\n" in iter(lambda: err.readline().decode(), "")
         (tmp_path / "go").touch()
         rest = recorder.communicate()[1].decode()
         server.shutdown()

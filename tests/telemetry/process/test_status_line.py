@@ -132,11 +132,11 @@ def test_fault_of_sending_is_one_line_however_often_it_comes_back(
         ("mark", "lower lr"),
         (events.SYNC, fault),
         (events.SYNC, fault),
-        (events.PUSH, "pushing is held up"),
+        (events.PUSH, "pushing is held up"),  # the guard prints these
     ):
         events.append(tmp_path, 0, kind, said)
         reporter.report(0)
-    assert capfd.readouterr().err == f"{fault}\npushing is held up\n"
+    assert capfd.readouterr().err == f"gputel: {fault}\n"
 
 
 @pytest.mark.parametrize(
