@@ -26,8 +26,14 @@ AT_ONCE = 65_536  # records whose checksums are computed together
 
 
 def write(run: ExportedRun, folder: Path, *, force: bool = False) -> Path:
-    """Writes `folder/NAME/events.out.tfevents.START.gputel`, and never over a file that gputel did not write."""
-    path = folder / run.name / f"events.out.tfevents.{int(run.started_s):010d}.{ENDING}"
+    """Writes `folder/NAME/events.out.tfevents.START.KEY.gputel`, and never over a file that gputel did not write.
+
+    The folder is NAME-KEY where an earlier export of another run has the name: TensorBoard shows a folder as one run.
+    """
+    place = folder / run.name
+    if any(run.key not in path.name for path in place.glob(f"events.out.tfevents.*.{ENDING}")):
+        place = folder / f"{run.name}-{run.key}"
+    path = place / f"events.out.tfevents.{int(run.started_s):010d}.{run.key}.{ENDING}"
     files.write([files.File(path, lambda draft: draft.write_bytes(content(run)), _is_ours)], force=force)
     return path
 

@@ -6,7 +6,7 @@ unknown is left out, and a moment that is unknown is NaN.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from importlib import import_module
@@ -67,7 +67,8 @@ def exported(subject: RunData) -> ExportedRun:
     simulated = subject.recording.simulated if subject.recording else None
     started = subject.log.started or subject.log.began or 0
     name = file_name(subject.name)
-    identity = blake2b(f"{name} {started}".encode(), digest_size=8).hexdigest()
+    first = "" if started else _first_values(series)
+    identity = blake2b(f"{name} {started}{first}".encode(), digest_size=8).hexdigest()
     codes = subject.recording.segments["exit_code"].to_list() if subject.recording else []
     return ExportedRun(
         f"{name}-{SIMULATED}" if simulated else name,
@@ -78,6 +79,13 @@ def exported(subject: RunData) -> ExportedRun:
         codes[-1] if codes else None,
         tuple(series),
     )
+
+
+def _first_values(series: Sequence[TagSeries]) -> str:
+    """The values at the first step, by which runs of one name are told apart where none has a time."""
+    firsts = [(int(each.steps[0]), each.tag, float(each.values[0])) for each in series if each.axis == "step"]
+    begin = min((step for step, _, _ in firsts), default=0)
+    return f" {sorted(first for first in firsts if first[0] == begin)}" if firsts else ""
 
 
 def _settings(subject: RunData, simulated: str | None) -> dict[str, float | str]:

@@ -7,9 +7,11 @@ are copied, and the copy is opened.
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import sqlite3
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -27,6 +29,7 @@ MAGIC = b"SQLite format 3\x00"
 BUSY_S = 5.0
 IN_NO_ADDRESS = re.compile("[#/]")  # letters of a name that the last part of FILE#RUN cannot have
 STEPS = 50_000_000  # of SQLite's machine, after which a query of a hostile database ends
+UNENDING = {sys.float_info.max: math.inf, -sys.float_info.max: -math.inf}  # what MLflow keeps for infinity
 ENDINGS: dict[str, Status] = {"FINISHED": "completed", "FAILED": "failed", "KILLED": "interrupted"}
 TABLES: dict[Tool, frozenset[str]] = {
     "mlflow": frozenset({"runs", "metrics", "params", "tags"}),
@@ -140,9 +143,8 @@ def _mlflow(connection: sqlite3.Connection, key: str, name: str, source: str) ->
     for tag, step, stamp, value, is_nan in connection.execute(query, (key,)):
         cell, at = number(value), whole(step)
         if cell is not None and at is not None:
-            series.setdefault(str(tag), []).append(
-                (at, (whole(stamp) or 0) * 10**6, float("nan") if is_nan else cell)
-            )
+            exact = math.nan if is_nan else UNENDING.get(cell, cell)
+            series.setdefault(str(tag), []).append((at, (whole(stamp) or 0) * 10**6, exact))
     series = {tag: sorted(rows, key=lambda row: (row[0], row[1])) for tag, rows in series.items()}
     params = connection.execute("SELECT key, value FROM params WHERE run_uuid = ?", (key,))
     config = {str(param): setting(value) for param, value in params}

@@ -59,6 +59,20 @@ def test_second_export_makes_the_same_bytes(run: ExportedRun, tmp_path: Path) ->
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
+def test_two_runs_of_one_name_are_two_runs_and_each_replaces_itself(tmp_path: Path) -> None:
+    """TensorBoard shows all files of a folder as one run."""
+    for folder, loss in (("one", 9), ("two", 8)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.log").write_text(
+            "".join(f"step {n} | loss {loss - n}.0\n" for n in range(5))
+        )
+    runs = [exported(read_run(tmp_path / folder / "train.log")) for folder in ("one", "two")]
+    paths = [event_files.write(run, tmp_path / "tb") for run in runs]
+    assert [event_files.write(run, tmp_path / "tb") for run in runs] == paths
+    assert [path.parent.name for path in paths] == ["train", f"train-{runs[1].key}"]
+    assert [read_run(path.parent).log.records["loss"][0] for path in paths] == [9, 8]
+
+
 def test_foreign_event_file_is_not_overwritten(run: ExportedRun, tmp_path: Path) -> None:
     path = event_files.write(run, tmp_path)
     path.write_bytes(b"another's")

@@ -50,6 +50,14 @@ def test_key_is_the_same_for_the_same_run(tmp_path: Path) -> None:
     assert of_log(tmp_path).key == of_log(tmp_path).key
 
 
+def test_key_of_a_log_without_times_is_of_its_name_and_first_values(tmp_path: Path) -> None:
+    """It stays while the log grows; another run of that name has another."""
+    lines = [f"step {n} | loss {9 - n}.0 | lr 0.1\n" for n in range(6)]
+    key = of_log(tmp_path, "".join(lines[:3])).key
+    assert of_log(tmp_path, "".join(lines) + "step 6 | val_loss 3.0\n").key == key
+    assert of_log(tmp_path, "".join(lines).replace("loss 9.0", "loss 9.5")).key != key
+
+
 def test_secret_setting_is_masked(tmp_path: Path) -> None:
     (
         run_folder.create(tmp_path / "run", {"tags": {"api_key": "correct-horse-9"}}).path / "output.log"

@@ -1,6 +1,8 @@
 import json
+import math
 import shutil
 import sqlite3
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -89,6 +91,14 @@ def trackio(path: Path, *, with_ids: bool) -> Path:
     base.commit()
     base.close()
     return path
+
+
+def test_infinity_that_mlflow_keeps_as_the_largest_float_is_infinity(tmp_path: Path) -> None:
+    with sqlite3.connect(mlflow(tmp_path / "mlflow.db", ("only",))) as base:
+        base.execute("UPDATE metrics SET value = ? WHERE step = 3", (sys.float_info.max,))
+        base.execute("UPDATE metrics SET value = ? WHERE step = 4", (-sys.float_info.max,))
+    base.close()
+    assert stores.read(tmp_path / "mlflow.db").records["loss"].to_list()[3:] == [math.inf, -math.inf]
 
 
 def test_each_run_of_a_database_has_an_address_and_deleted_ones_have_none(tmp_path: Path) -> None:
