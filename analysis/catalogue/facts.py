@@ -104,8 +104,10 @@ def _which(subject: RunData, path: Path) -> dict[str, Any]:
     file, _ = stores.split(path)
     size = bytes_below(path) if path.is_dir() else file.stat().st_size if file.is_file() else None
     is_common = file.is_file() and subject.name.lower() in COMMON_NAMES
+    above = file.resolve().parent
+    above = above.parent if above.name == subject.name else above  # some stores are named by their folder
     return {
-        "run": f"{file.resolve().parent.name}/{subject.name}" if is_common else subject.name,
+        "run": f"{above.name}/{subject.name}" if is_common else subject.name,
         "path": str(path),
         "kept_by": kept_by,
         "format": subject.log.format,

@@ -68,9 +68,14 @@ def sweep(question: RunsQuestion, file: Path) -> Sweep:
     matter = importance(figures[target], settings) if target else []
     order = [*(each.setting for each in matter), *settings]
     repeated = {name for name, cells in settings.items() if figures.get(name.partition(".")[2]) == cells}
-    shown = [name for name in dict.fromkeys(order) if name not in repeated and _is_short(settings[name])][
-        :MOST_SETTINGS
-    ]
+    mattering = {each.setting for each in matter}
+    shown = [
+        name
+        for name in dict.fromkeys(order)
+        if name not in repeated
+        and _is_short(settings[name])
+        and (name in mattering or _is_of_most(settings[name]))
+    ][:MOST_SETTINGS]
     heads = _heads(shown, columns)
     more = [target] if target and target not in columns else []
     first, rest = columns[:1], [*columns[1:], *more]
@@ -97,6 +102,11 @@ def _differing(settings: Sequence[Mapping[str, float | str]]) -> dict[str, list[
     return {
         name: cells for name, cells in values.items() if len({cell for cell in cells if cell is not None}) > 1
     }
+
+
+def _is_of_most(cells: Sequence[float | str | None]) -> bool:
+    """Whether at least half of the runs state it: in a folder of many programs a setting is of a few."""
+    return 2 * sum(cell is not None for cell in cells) >= len(cells)
 
 
 def _is_short(cells: Sequence[float | str | None]) -> bool:

@@ -90,6 +90,16 @@ def test_log_with_a_common_name_is_told_by_its_folder(tmp_path: Path, file: str,
     assert row.facts["run"] == name
 
 
+def test_store_that_is_named_by_a_folder_of_a_common_name_is_told_by_the_one_above(tmp_path: Path) -> None:
+    path = tmp_path / "tuned" / "out" / "trainer_state.json"
+    path.parent.mkdir(parents=True)
+    history = [{"step": n, "loss": 5 - n} for n in range(4)]
+    path.write_text(json.dumps({"global_step": 4, "max_steps": 4, "log_history": history}))
+    row = facts.computed(path)
+    assert row
+    assert row.facts["run"] == "tuned/out"
+
+
 def test_verdict_is_that_of_the_report() -> None:
     row = facts.computed(Path(__file__).resolve().parents[3] / "sample_runs" / "h100-depth12")
     assert row

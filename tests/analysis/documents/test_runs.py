@@ -39,6 +39,16 @@ def test_only_settings_that_differ_and_name_no_run_become_columns(tmp_path: Path
     assert [row[2] for row in table.rows] == ["0", "1", "2"]
 
 
+def test_setting_that_fewer_than_half_of_the_runs_state_is_no_column(tmp_path: Path) -> None:
+    """In a folder of many programs the table would begin with empty columns."""
+    filled(tmp_path, 3)
+    for n in range(2):
+        recorded(tmp_path / "runs" / f"other{n}", {"config.dropout": n / 2}, loss=2.0)
+    assert list(rows(page(tmp_path)).columns[:4]) == ["run", "note", "rate", "status"]
+    few = rows(page(tmp_path, where="run glob 'other*'"))
+    assert list(few.columns[:3]) == ["run", "dropout", "status"]
+
+
 def test_page_shows_a_usual_column_only_where_a_run_has_a_value(tmp_path: Path) -> None:
     filled(tmp_path, 3)
     assert "simulated" not in rows(page(tmp_path)).columns
