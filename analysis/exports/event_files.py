@@ -28,7 +28,7 @@ AT_ONCE = 65_536  # records whose checksums are computed together
 def write(run: ExportedRun, folder: Path, *, force: bool = False) -> Path:
     """Writes `folder/NAME/events.out.tfevents.START.KEY.gputel`, and never over a file that gputel did not write.
 
-    The folder is NAME-KEY where an earlier export of another run has the name: TensorBoard shows a folder as one run.
+    The folder is NAME-KEY where another run has that of its name: TensorBoard shows a folder as one run.
     """
     place = folder / run.name
     if any(run.key not in path.name for path in place.glob(f"events.out.tfevents.*.{ENDING}")):
