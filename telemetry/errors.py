@@ -1,7 +1,10 @@
 """The one error that a user reads: where, what is wrong, and a hint how to fix it; a warning of damaged files."""
 
+import errno
 import os
 from pathlib import Path
+
+LIMITS_HINT = "check `ulimit -v`, `ulimit -u`, and what the container or job may use"
 
 
 class GputelError(Exception):
@@ -28,6 +31,15 @@ class DamagedFile(UserWarning):
 
     def __reduce__(self) -> tuple[object, ...]:
         return DamagedFile, (self.path, self.fault, self.effect)
+
+
+def unexpected(place: str, error: BaseException) -> GputelError:
+    """The line for an exception that has none: memory or threads are short, or gputel has a fault."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return GputelError(place, "no memory is left for it", LIMITS_HINT)
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return GputelError(place, "the system refuses to start another of its threads", LIMITS_HINT)
+    return GputelError(place, f"{type(error).__name__}: {error}", "please report this")
 
 
 def _rebuild(place: str, fault: str, hint: str, exit_code: int) -> GputelError:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gputel.telemetry.clock import SECOND, Clock
+from gputel.telemetry.errors import unexpected
 from gputel.telemetry.host.columns import FAST, HZ, PROCESSES, SLOW
 from gputel.telemetry.host.gpu_users import GpuUsage
 from gputel.telemetry.host.kernel_files import HostSource, Values
@@ -194,7 +195,8 @@ class HostRecorder:
             self.open()
             self._run()
         except Exception as error:
-            self._report("gap", f"the host is not recorded from here on: {type(error).__name__}: {error}")
+            fault = unexpected("host", error).fault
+            self._report("gap", f"the host is not recorded from here on: {fault}")
             raise
 
     def open(self) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND, SystemClock
-from gputel.telemetry.errors import GputelError
+from gputel.telemetry.errors import GputelError, unexpected
 from gputel.telemetry.process import spawn
 from gputel.telemetry.process.attach import AttachedLog
 from gputel.telemetry.process.disk_writer import record_end, write_after_end
@@ -321,11 +321,8 @@ def _be_sampler(sample: Sample, board: Board, stops: Sequence[int]) -> None:
         spawn.keep_only(set(stops))
         code = sample(board, stops)
     except BaseException as error:
-        fault = {
-            "place": "sampler",
-            "fault": f"{type(error).__name__}: {error}",
-            "hint": "please report this",
-        }
-        board.publish({"state": "failed", "error": fault})
+        fault = unexpected("sampler", error)
+        facts = {"place": fault.place, "fault": fault.fault, "hint": fault.hint}
+        board.publish({"state": "failed", "error": facts})
     finally:
         os._exit(code)

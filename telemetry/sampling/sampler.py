@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND, Clock, SystemClock
-from gputel.telemetry.errors import GputelError
+from gputel.telemetry.errors import GputelError, unexpected
 from gputel.telemetry.host.recorder import HostRecorder
 from gputel.telemetry.machine import Machine, UserLook, choose
 from gputel.telemetry.priority import raise_priority
@@ -340,7 +340,7 @@ class Sampler:
         except GputelError as error:
             self._fault = error
         except Exception as error:
-            self._fault = GputelError("sampler", f"{type(error).__name__}: {error}", "please report this")
+            self._fault = unexpected("sampler", error)
             raise
 
     def _describe(self, *, last: bool = False) -> None:

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from gputel.telemetry.errors import GputelError, reason
+from gputel.telemetry.errors import GputelError, reason, unexpected
 
 
 def test_error_is_one_line_of_place_fault_and_hint() -> None:
@@ -34,3 +34,22 @@ def test_error_survives_the_way_between_processes() -> None:
 )
 def test_os_error_says_what_failed_even_without_text(error: OSError, words: str) -> None:
     assert reason(error) == words
+
+
+LIMITS = "check `ulimit -v`, `ulimit -u`, and what the container or job may use"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (MemoryError(), f"sampler: no memory is left for it; {LIMITS}"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), f"sampler: no memory is left for it; {LIMITS}"),
+        (
+            RuntimeError("can't start new thread"),
+            f"sampler: the system refuses to start another of its threads; {LIMITS}",
+        ),
+        (ValueError("x"), "sampler: ValueError: x; please report this"),
+    ],
+)
+def test_only_a_fault_of_gputel_asks_for_a_report(error: Exception, line: str) -> None:
+    assert str(unexpected("sampler", error)) == line
