@@ -115,7 +115,7 @@ class _Copy:
                 write_whole(self._file(new[each].run, new[each].path), content)
 
     def _contents(self, objects: Iterable[StoredObject]) -> Iterator[tuple[StoredObject, bytes]]:
-        """Each object in order; a few are fetched ahead, so that memory does not hold what the disk has not taken."""
+        """Each object in order; a few are fetched ahead, and memory holds little that the disk has not taken."""
         ahead: deque[tuple[StoredObject, Future[bytes]]] = deque()
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for each in objects:

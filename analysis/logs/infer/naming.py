@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from gputel.analysis.logs import values
-from gputel.analysis.logs.infer import places, slots
+from gputel.analysis.logs.infer import places, split_names
 from gputel.analysis.logs.infer.dialects import (
     ENTIRE,
     FOREIGN,
@@ -69,7 +69,7 @@ _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_se
 
 def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     """Names every value of the shape, in order."""
-    printed = slots.find(find_slots(shape), shape)
+    printed = split_names.complete(find_slots(shape), shape)
     named = [_name(slot, shape, words) for slot in _spelled_out(printed)]
     named = _held_out(without_foreign_mean(with_loss(_global(named, shape), shape), shape))
     named = _distinct(_one_time(places.find(named, shape)))

@@ -2,9 +2,6 @@
 
 `12/100` is a place and its total, `0.31 (0.35)` a value and its average; `806.66 avg loss,` has its name on the
 right. A value without a name may still be the counter: see `counter`.
-
-`find` completes names that stand apart from their value: `train: loss 1.2, acc 0.5 | val: loss 1.3, acc 0.4` names
-the set once for several values, and `Validation loss at step 200: 1.3` names the measure before the step.
 """
 
 from __future__ import annotations
@@ -14,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from gputel.analysis.logs import printed_settings, values
-from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT, TOKEN_RATES
+from gputel.analysis.logs import values
+from gputel.analysis.logs.infer.dialects import TOKEN_RATES
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -31,7 +28,6 @@ _BETWEEN_COMMAS = lazy_regex(r"\s*,\s*(?P<key>[A-Za-z_][\w/.-]*),\s*")
 _BARE_VERBS = {"is", "was", "are", "equals"}
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
 SAMPLES = lazy_regex(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
-_NAMED_APART = lazy_regex(r"\)?\s*(?:[:=]|is|was)\s*")
 _BEHIND_NAME = lazy_regex(r"\)?\s*(?:[:=]|is|was)?\s*")
 _JOINED = lazy_regex(rb"[A-Za-z]\w*-$")
 _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
@@ -46,6 +42,11 @@ _SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
 _LETTERED = lazy_regex(rb"[ ,;|]+(?P<letter>[A-Z])[ _-]?(?P<word>[A-Za-z]+)")
 _DIGIT = lazy_regex(rb"\d")
 _PER_STEP = lazy_regex(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch|update)")
+_SEVERAL = 6  # values, of which a counter has more than two
+PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|round|(?:mini-?)?batch|update)(?:e?s)?"
+PLACES = lazy_regex(rf"(?i){PLACE}")
+_RATE = lazy_regex(rb" +[A-Za-z]{1,10}/[A-Za-z]{1,5} *(?P<colon>[:=]?) *")
+_COUNTED_FIRST = lazy_regex(rb"\s+%b\s.*[A-Za-z]" % COUNTED.pattern)
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,11 @@ def _named_by_numbers(row: list[Slot], shape: LineShape) -> list[Slot]:
             continue
         key = f"{slot.key}-{next(iter(numbers)).decode()}"
         named[at] = replace(slot, key=None, column="ordinal")
-        if at + 1 < len(row) and row[at + 1].key is None and _BEHIND_NAME.fullmatch(_words(shape, at + 1)):
+        if (
+            at + 1 < len(row)
+            and row[at + 1].key is None
+            and _BEHIND_NAME.fullmatch(words_before(shape, at + 1))
+        ):
             named[at + 1] = replace(row[at + 1], key=key)
     return named
 
@@ -139,7 +144,7 @@ def _names_the_next(literals: Sequence[bytes], *, named: bool) -> bool:
 
 def _is_source(slot: Slot, left: str, shape: LineShape) -> bool:
     """Whether it is the line number of `(trainer:732)`, and not the figure of `[loss:0.23] [step:10]`."""
-    named = _FILE.search(left) or (_SOURCE.search(left) and not _PLACES.fullmatch(slot.key or ""))
+    named = _FILE.search(left) or (_SOURCE.search(left) and not PLACES.fullmatch(slot.key or ""))
     return bool(named) and integers(shape.column(slot.at)) is not None
 
 
@@ -293,111 +298,6 @@ def _is_counter_first(slot: Slot, shape: LineShape) -> bool:
     return apart and counts and integers(shape.column(slot.at)) is None
 
 
-_SEVERAL = 6  # values, of which a counter has more than two
-LONGEST_NAME = 80
-_SET = r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)"
-_MARKER = lazy_regex(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
-_SET_FIRST = lazy_regex(rf"(?i)(?P<set>{_SET})[ _](?=\w)")
-_OWN = lazy_regex(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
-_PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|round|(?:mini-?)?batch|update)(?:e?s)?"
-_PLACES = lazy_regex(rf"(?i){_PLACE}")
-_MEASURED_AT = lazy_regex(
-    rf"(?i)(?P<what>[a-z][^|,;:=]*?)(?: *\([^()]*\))? +(?:at|after|for|in|@) +(?:the )?(?P<place>{_PLACE})\W*$"
-)
-_LOGGER = lazy_regex(r"\s-\s|\]\s")  # between a logger's name and its message
-_COUNTED_APART = lazy_regex(rf"(?i)\s*(?P<place>{_PLACE})\s*(?:[:=]|is|was)\s*")
-_RATE = lazy_regex(rb" +[A-Za-z]{1,10}/[A-Za-z]{1,5} *(?P<colon>[:=]?) *")
-_COUNTED_FIRST = lazy_regex(rb"\s+%b\s.*[A-Za-z]" % COUNTED.pattern)
-_AFTER = lazy_regex(r"(?i)(?:\bthe )?(?P<what>[a-z][^|,;:=]*?) +(?:at|after) *$")
-
-
-def find(row: list[Slot], shape: LineShape) -> list[Slot]:
-    """Completes names of which a part stands further to the left; values within printed settings get none."""
-    inside = printed_settings.within(shape.words)
-    row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
-    row = [replace(slot, key=None, column="date") if slot.at in shape.dated else slot for slot in row]
-    return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
-
-
-def _quotients(row: list[Slot], shape: LineShape) -> list[Slot]:
-    """Gives the name of a score to its quotient: `accuracy: 2964/10042 = 0.2952`."""
-    named = list(row)
-    for at, (part, whole, quotient) in enumerate(zip(row, row[1:], row[2:], strict=False)):
-        divided = whole.column == "total" and _words(shape, quotient.at).strip() == "="
-        if divided and part.key and quotient.key is None and MEASURE.search(part.key):
-            counted = [replace(part, key=None, column="counted"), replace(whole, key=None, column="counted")]
-            named[at : at + 3] = [*counted, replace(quotient, key=part.key)]
-    return named
-
-
-def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
-    named = list(row)
-    for at, (place, value) in enumerate(pairwise(row)):
-        counted = _COUNTED_APART.fullmatch(_words(shape, value.at))
-        lead = _AFTER.search(_words(shape, place.at)) if counted else None
-        if counted and lead:  # `the loss after 3 epochs is 2.5`
-            named[at], named[at + 1] = replace(place, key=counted["place"]), replace(value, key=lead["what"])
-            continue
-        if _scored_at(place, value, shape):
-            score = f"{place.key} {value.key}"
-            named[at], named[at + 1] = replace(place, key="step"), replace(value, key=score)
-            continue
-        if value.key is not None or not _NAMED_APART.fullmatch(_words(shape, value.at)):
-            continue
-        if _words(shape, place.at).rstrip().endswith("@") and place.key and value.at == place.at + 1:
-            named[at], named[at + 1] = replace(place, key="step"), replace(value, key=place.key)
-            continue  # `validation @10: 3.4`
-        ranged = at > 0 and row[at - 1].column == "range"  # `for minibatches 40-49`
-        title = _MEASURED_AT.search(_words(shape, place.at - ranged)[-LONGEST_NAME:])
-        if title:
-            what = _LOGGER.split(title["what"])[-1].strip()
-            measured_at = f"{what} at {title['place']}"
-            what = measured_at if measured_at.lower() in NAMED_AT else what
-            named[at], named[at + 1] = replace(place, key=title["place"]), replace(value, key=what)
-    return named
-
-
-def _scored_at(place: Slot, value: Slot, shape: LineShape) -> bool:
-    """Whether a task's name stands before the step, and that of its score behind: `hellaswag @ 10: acc 0.3`."""
-    if not (place.key and value.key and MEASURE.search(value.key)) or _OWN.search(place.key):
-        return False
-    named = _PLACES.fullmatch(place.key) is not None
-    return not named and _words(shape, place.at).rstrip().endswith("@") and value.at == place.at + 1
-
-
-def _of_sets(row: list[Slot], shape: LineShape) -> list[Slot]:
-    """Puts the set before the name (`val loss`), in lines that are about several sets."""
-    sets = [_set(_words(shape, slot.at)) or _begun_by(slot, row) for slot in row]
-    if not any(sets[1:]):
-        return row
-    named: list[Slot] = []
-    open_set, keys = None, set[str]()
-    for slot, begins in zip(row, sets, strict=True):
-        open_set, key = begins or open_set, slot.key or ""
-        measured = MEASURE.search(key) is not None or (key in keys and not _PLACES.fullmatch(key))
-        held_out = open_set is not None and not open_set.lower().startswith("train")
-        apart = held_out and measured and not _OWN.search(key)
-        named.append(replace(slot, key=f"{open_set} {key}") if apart else slot)
-        keys.add(key)
-    return named
-
-
-def _set(words: str) -> str | None:
-    """The last set that is announced between two values and is not the name of the second."""
-    markers = [marker for marker in _MARKER.finditer(words) if re.search("[A-Za-z]", words[marker.end() :])]
-    return markers[-1]["set"] if markers else None
-
-
-def _begun_by(slot: Slot, row: Sequence[Slot]) -> str | None:
-    """The set of `Val Loss: 2.1 | Acc: 0.4` behind `Train Loss: 2.0 | Acc: 0.5`: the names below it recur."""
-    named = _SET_FIRST.match(slot.key or "")
-    if named is None:
-        return None
-    keys = [other.key for other in row[: slot.at] if other.key]
-    behind = [other.key for other in row[slot.at + 1 :] if other.key]
-    recurs = any(key in keys and MEASURE.search(key) for key in behind)
-    return named["set"] if recurs and slot.key not in keys else None
-
-
-def _words(shape: LineShape, at: int) -> str:
+def words_before(shape: LineShape, at: int) -> str:
+    """The words that stand before a value."""
     return shape.english[at].decode(errors="replace")

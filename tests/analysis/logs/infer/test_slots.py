@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gputel.analysis.logs.infer import shapes, slots
+from gputel.analysis.logs.infer import shapes, slots, split_names
 
 
 def keys(*lines: str) -> list[str | None]:
     rows = [line.encode() for line in lines]
     (shape,) = shapes.line_shapes(rows, rows)
-    return [slot.key for slot in slots.find(slots.find_slots(shape), shape)]
+    return [slot.key for slot in split_names.complete(slots.find_slots(shape), shape)]
 
 
 @pytest.mark.parametrize(

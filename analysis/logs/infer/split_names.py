@@ -1,0 +1,119 @@
+"""Names of which a part stands apart from the value: the set, the measure, or the task.
+
+`train: loss 1.2, acc 0.5 | val: loss 1.3, acc 0.4` names the set once for several values, `Validation loss at step
+200: 1.3` the measure before the step, and `accuracy: 2964/10042 = 0.2952` the score before its parts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from gputel.analysis.logs import printed_settings
+from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT
+from gputel.analysis.logs.infer.shapes import LineShape
+from gputel.analysis.logs.infer.slots import PLACE, PLACES, Slot, words_before
+from gputel.analysis.logs.patterns import lazy_regex
+
+_NAMED_APART = lazy_regex(r"\)?\s*(?:[:=]|is|was)\s*")
+LONGEST_NAME = 80
+_SET = r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)"
+_MARKER = lazy_regex(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
+_SET_FIRST = lazy_regex(rf"(?i)(?P<set>{_SET})[ _](?=\w)")
+_OWN = lazy_regex(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
+_MEASURED_AT = lazy_regex(
+    rf"(?i)(?P<what>[a-z][^|,;:=]*?)(?: *\([^()]*\))? +(?:at|after|for|in|@) +(?:the )?(?P<place>{PLACE})\W*$"
+)
+_LOGGER = lazy_regex(r"\s-\s|\]\s")  # between a logger's name and its message
+_COUNTED_APART = lazy_regex(rf"(?i)\s*(?P<place>{PLACE})\s*(?:[:=]|is|was)\s*")
+_AFTER = lazy_regex(r"(?i)(?:\bthe )?(?P<what>[a-z][^|,;:=]*?) +(?:at|after) *$")
+
+
+def complete(row: list[Slot], shape: LineShape) -> list[Slot]:
+    """Completes names of which a part stands further to the left; values within printed settings get none."""
+    inside = printed_settings.within(shape.words)
+    row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
+    row = [replace(slot, key=None, column="date") if slot.at in shape.dated else slot for slot in row]
+    return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
+
+
+def _quotients(row: list[Slot], shape: LineShape) -> list[Slot]:
+    """Gives the name of a score to its quotient: `accuracy: 2964/10042 = 0.2952`."""
+    named = list(row)
+    for at, (part, whole, quotient) in enumerate(zip(row, row[1:], row[2:], strict=False)):
+        divided = whole.column == "total" and words_before(shape, quotient.at).strip() == "="
+        if divided and part.key and quotient.key is None and MEASURE.search(part.key):
+            counted = [replace(part, key=None, column="counted"), replace(whole, key=None, column="counted")]
+            named[at : at + 3] = [*counted, replace(quotient, key=part.key)]
+    return named
+
+
+def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
+    named = list(row)
+    for at, (place, value) in enumerate(pairwise(row)):
+        counted = _COUNTED_APART.fullmatch(words_before(shape, value.at))
+        lead = _AFTER.search(words_before(shape, place.at)) if counted else None
+        if counted and lead:  # `the loss after 3 epochs is 2.5`
+            named[at], named[at + 1] = replace(place, key=counted["place"]), replace(value, key=lead["what"])
+            continue
+        if _scored_at(place, value, shape):
+            score = f"{place.key} {value.key}"
+            named[at], named[at + 1] = replace(place, key="step"), replace(value, key=score)
+            continue
+        if value.key is not None or not _NAMED_APART.fullmatch(words_before(shape, value.at)):
+            continue
+        if words_before(shape, place.at).rstrip().endswith("@") and place.key and value.at == place.at + 1:
+            named[at], named[at + 1] = replace(place, key="step"), replace(value, key=place.key)
+            continue  # `validation @10: 3.4`
+        ranged = at > 0 and row[at - 1].column == "range"  # `for minibatches 40-49`
+        title = _MEASURED_AT.search(words_before(shape, place.at - ranged)[-LONGEST_NAME:])
+        if title:
+            what = _LOGGER.split(title["what"])[-1].strip()
+            measured_at = f"{what} at {title['place']}"
+            what = measured_at if measured_at.lower() in NAMED_AT else what
+            named[at], named[at + 1] = replace(place, key=title["place"]), replace(value, key=what)
+    return named
+
+
+def _scored_at(place: Slot, value: Slot, shape: LineShape) -> bool:
+    """Whether a task's name stands before the step, and that of its score behind: `hellaswag @ 10: acc 0.3`."""
+    if not (place.key and value.key and MEASURE.search(value.key)) or _OWN.search(place.key):
+        return False
+    named = PLACES.fullmatch(place.key) is not None
+    return not named and words_before(shape, place.at).rstrip().endswith("@") and value.at == place.at + 1
+
+
+def _of_sets(row: list[Slot], shape: LineShape) -> list[Slot]:
+    """Puts the set before the name (`val loss`), in lines that are about several sets."""
+    sets = [_set(words_before(shape, slot.at)) or _begun_by(slot, row) for slot in row]
+    if not any(sets[1:]):
+        return row
+    named: list[Slot] = []
+    open_set, keys = None, set[str]()
+    for slot, begins in zip(row, sets, strict=True):
+        open_set, key = begins or open_set, slot.key or ""
+        measured = MEASURE.search(key) is not None or (key in keys and not PLACES.fullmatch(key))
+        held_out = open_set is not None and not open_set.lower().startswith("train")
+        apart = held_out and measured and not _OWN.search(key)
+        named.append(replace(slot, key=f"{open_set} {key}") if apart else slot)
+        keys.add(key)
+    return named
+
+
+def _set(words: str) -> str | None:
+    """The last set that is announced between two values and is not the name of the second."""
+    markers = [marker for marker in _MARKER.finditer(words) if re.search("[A-Za-z]", words[marker.end() :])]
+    return markers[-1]["set"] if markers else None
+
+
+def _begun_by(slot: Slot, row: Sequence[Slot]) -> str | None:
+    """The set of `Val Loss: 2.1 | Acc: 0.4` behind `Train Loss: 2.0 | Acc: 0.5`: the names below it recur."""
+    named = _SET_FIRST.match(slot.key or "")
+    if named is None:
+        return None
+    keys = [other.key for other in row[: slot.at] if other.key]
+    behind = [other.key for other in row[slot.at + 1 :] if other.key]
+    recurs = any(key in keys and MEASURE.search(key) for key in behind)
+    return named["set"] if recurs and slot.key not in keys else None
