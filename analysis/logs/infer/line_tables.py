@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gputel.analysis.logs import values
 from gputel.analysis.logs.infer.places import Named, has_fractions, is_place
-from gputel.analysis.logs.infer.shapes import ORDINAL, PADDED, UNIT, LineShape, is_numbered
+from gputel.analysis.logs.infer.shapes import ORDINAL, PADDED, UNIT, LineShape, numbered_name
 
 _ANY = r"\S+(?: \S+)?"
 _NUMBER = f"(?:{values.GRAMMAR.decode()}|N/A|n/a|None|null|-)"
@@ -116,8 +116,14 @@ def _literal(text: bytes) -> str:
     ordinal = _ORDINAL.match(text)
     if ordinal:
         return "(?:st|nd|rd|th)" + _literal(text[ordinal.end() :])
+    name = numbered_name(text)
+    if 0 < name < len(text):
+        return _loose(text[:name]) + _loose(text[name:], exact=True)
+    return _loose(text, exact=name == 0)
+
+
+def _loose(text: bytes, *, exact: bool = False) -> str:
     words = _LOOSE.split(text.decode(errors="replace"))
-    exact = is_numbered(text)
     return "".join(_piece(word, at == 0 or at == len(words) - 2, exact) for at, word in enumerate(words))
 
 

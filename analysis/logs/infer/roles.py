@@ -259,7 +259,8 @@ def _belongs(line: Candidate, main: Candidate, header: Candidate | None) -> bool
     """Whether a line without a step is part of the record above it."""
     share = line.shape.count / main.shape.count
     if header:
-        return share >= 0.2
+        fractions = any(b"." in value for cell in line.metrics for value in line.shape.column(cell.at))
+        return share >= (0.1 if fractions else 0.2)
     boxed = line.shape.words[0].lstrip()[:1] == b"|"
     spoken = {"loss", "lr", "grad_norm", "tok_per_sec"} & set(line.columns)
     return 0.5 <= share <= 2 and (boxed or bool(spoken))

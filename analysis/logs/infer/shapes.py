@@ -54,6 +54,8 @@ _GLYPHS = re.compile(rb"\|?(?: *(?:%b)+)+ *\|?" % _GLYPH)
 _DRAWN_BAR = re.compile(rb"[\[|](?:[=#>.-]{5,}|=*>[. ]*)[\]|]")
 _EMPTY_BAR = re.compile(rb"%\|[^|\w]*\|")
 NUMBERED = re.compile(rb"[\s|>*-]*[A-Za-z_]+[\w./]*[_a-z]\d[\w./]*\s*[:=]")  # `loss_0: `, `top5=`
+_NUMBERED_END = re.compile(rb"(?:^|(?<=[\])\t]))" + NUMBERED.pattern + rb"\Z")
+_FIRST_NAME = re.compile(rb"(?:\[[\d.:/| -]+\]\s*)?(" + NUMBERED.pattern + rb")")
 _ORDINAL = re.compile(b"^" + ORDINAL)
 _WITHIN_DATE = re.compile(rb"[-:T]+")
 _LAST_DAY, _FIRST_YEAR, _LAST_YEAR = 31, 1970, 2100
@@ -170,9 +172,9 @@ def line_shapes(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[LineShape
 
 def _alike(text: bytes) -> bytes:
     """The text with all digits alike, but for those of a name such as `top5: `."""
-    name = NUMBERED.match(text)
+    name = _FIRST_NAME.match(text)
     alike = text.translate(_ALIKE)
-    return name.group() + alike[name.end() :] if name else alike
+    return alike[: name.start(1)] + name[1] + alike[name.end() :] if name else alike
 
 
 def _shape(
@@ -209,9 +211,10 @@ def without_unit(literal: bytes) -> bytes:
     return _normalized(literal[unit.end() :], after_value=True, before_value=True) if unit else literal
 
 
-def is_numbered(literal: bytes) -> bool:
-    """Whether it is nothing but a name with a number in it, as one of several measures has."""
-    return NUMBERED.fullmatch(literal.rstrip()) is not None
+def numbered_name(literal: bytes) -> int:
+    """Where the name with a number begins that the literal ends with, as `top5` does; else the end."""
+    found = _NUMBERED_END.search(literal.rstrip())
+    return found.start() if found else len(literal)
 
 
 def masked(literals: tuple[bytes, ...]) -> tuple[bytes, ...]:
@@ -228,7 +231,8 @@ def _normalized(literal: bytes, after_value: bool, before_value: bool) -> bytes:
     text = _GLYPHS.sub(BAR, literal)
     text = _EMPTY_BAR.sub(b"%" + BAR, _DRAWN_BAR.sub(BAR, text))
     text = _ORDINAL.sub(b"th", text) if after_value else text
-    text = text if is_numbered(literal) else re.sub(rb"\d+", b"0", text)
+    name = numbered_name(text)
+    text = re.sub(rb"\d+", b"0", text[:name]) + text[name:]
     text = _WIDE.sub(b"  ", text)
     if after_value and text[:1].isspace():
         text = b" " + text.lstrip()
