@@ -327,7 +327,7 @@ def _unread(log: ParsedRows) -> Iterator[Doubt]:
 def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
     """A loss that is printed more than half as often as there are records, and that was not read.
 
-    It is enough that it begins behind the last record, or is of a held-out set of which nothing was read.
+    A tenth is enough if it begins behind the last record, any if it is of a held-out set of which nothing was read.
     """
     if log.unread is None:
         return
@@ -335,7 +335,7 @@ def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
     rows = log.records.height or log.evals["line"].n_unique()
     often = count > 0.5 * rows and count > _epochs_passed(log)
     last: Any = log.records["line"].max()
-    often = often or (last is not None and line > last)
+    often = often or (last is not None and line > last and count > 0.1 * rows)
     if rows and count >= LEAST_UNREAD and (often or (is_evaluation(legal(name)) and log.evals.is_empty())):
         kind = "records" if log.records.height else "evaluations"
         yield _doubt(

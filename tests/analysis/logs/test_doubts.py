@@ -241,7 +241,7 @@ def test_losses_in_other_words_behind_the_last_record_are_doubtful(read: Read) -
     words = "and words that fill the line, so that it takes less time to come to the end of the sample"
     first = "".join(f"it {i} >> nll {9 - i / 9999:.4f} ~ speed 3 {words}\n" for i in range(9000))
     assert kinds(read(first)) == []
-    later = "".join(f"fine it {i} >> nll {4 - i / 99:.4f} >> kl 0.{i}\n" for i in range(10, 60))
+    later = "".join(f"fine it {i} >> nll {4 - i / 999:.4f} >> kl 0.{i}\n" for i in range(1000, 2000))
     log = read(first + later)
     assert log.records.height == 9000
     assert kinds(log) == ["unread-losses"]
