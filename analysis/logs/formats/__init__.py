@@ -27,7 +27,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 HOME = Path(__file__).parent
 GENERATED = HOME / "formats.json"
 MUST = frozenset({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu", "val_loss", "step"})
-_SLOT = re.compile(r"(?<!\?P)<([A-Za-z]\w*)(?::(\w*))?(?::([^<>]+))?>")
+_SLOT = re.compile(r"(?<!\?P)<(\d*[A-Za-z]\w*)(?::(\w*))?(?::([^<>]+))?>")
 _WHOLE = frozenset(
     "step total_steps iteration batch index length count total epochs "
     "world_size gpus gpus_available gpus_per_node nodes vocab_size depth heads".split()
@@ -109,7 +109,7 @@ def load(text: str, name: str, place: str, *, trusted: bool = False) -> Format:
 
 def _parsed(text: str, place: str) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
-        import tomllib
+        import tomllib  # novermin
     else:
         import tomli as tomllib
     try:
@@ -242,7 +242,8 @@ def _expand(line: str, words: Vocabulary) -> tuple[re.Pattern[bytes], dict[str, 
     def slot(found: re.Match[str]) -> str:
         column, unit, source = found[1], (found[2] or "").strip("_") or None, found[3]
         kind = {"text": "text", "word": "text", "clock": "clock"}.get(unit or "", "number")
-        group = column if column not in fields else f"{column}_{len(fields)}"
+        group = column if column[0].isalpha() else f"_{column}"
+        group = group if group not in fields else f"{group}_{len(fields)}"
         fields[group] = words.named(column, source or column, None if kind != "number" else unit, kind)
         whole = column in _WHOLE and unit not in values.COUNTS  # `1.5K` of steps is a fraction of thousands
         grammar = _grammar(unit if unit == "word" else kind, whole=whole)

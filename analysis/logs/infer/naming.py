@@ -60,6 +60,7 @@ _GLUED = re.compile(  # `learningRate`, `validloss`
 _EVALUATED = re.compile(r"(?i)(?:val|valid|validation|eval|test|dev|cv)_loss")  # says the set itself
 _WHOLE = re.compile(r"(?i)(?:total|overall)_loss|loss_(?:total|overall)")  # of `mean loss/overall_loss`
 _QUALIFIERS = frozenset("mean avg average running loss losses train training metrics batch".split())
+_DIGIT_FIRST = re.compile(r"\d{1,3}[A-Za-z]+_\w+")  # `2d_loss`
 _PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
     r"(?i)(?:^|[\W_])(?:data|load\w*|batching|forward|fwd|backward|bwd|optim\w*|update|sampl\w*|collect\w*|learn\w*|inference)"
     r"[ _-]*(?:time|took|duration|secs?|seconds)(?:$|[\W_])"
@@ -333,7 +334,7 @@ def _distinct(cells: list[Named]) -> list[Named]:
     named: list[Named] = []
     for cell in cells:
         column = cell.column if cell.column not in taken else legal(cell.source)
-        if column and (column in taken or not column[0].isalpha()):
+        if column and (column in taken or not (column[0].isalpha() or _DIGIT_FIRST.fullmatch(column))):
             column = None
         taken.add(column or "")
         named.append(replace(cell, column=column))
