@@ -304,7 +304,7 @@ def test_readings_without_a_time_are_said_to_have_none(tmp_path: Path) -> None:
 
 def test_empty_run_says_so(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "b", {"run": "b"})
-    assert report(str(tmp_path / "b")) == "run  b\n\nnothing was printed, and nothing was sampled\n"
+    assert report(str(tmp_path / "b")) == "run  b: running\n\nnothing was printed, and nothing was sampled\n"
 
 
 def test_run_of_output_without_steps_or_samples_says_so(tmp_path: Path) -> None:
