@@ -65,7 +65,7 @@ def test_slurm_starts_a_recorder_on_every_node_and_passes_the_options_on(
     )
     result = (tmp_path / "run" / "recorded" / "nodes" / "0" / "output.log").read_text()
     assert "--nnodes=2" in result
-    assert "--rdzv_endpoint=first-node:29500" in result
+    assert "--rdzv_endpoint=first-node:29507" in result
     assert result.endswith(f"-m gputel.trainer --out {tmp_path}/run/trained --resume auto --depth 16\n")
 
 
