@@ -23,11 +23,8 @@ COLUMNS = frozenset({STEP, "time_total_s"})  # of every trial
 OWN = frozenset({STEP, MOMENT, "pid", "trial_id", "experiment_id"})  # are not metrics
 RESULTS, SETTINGS = "result.json", "params.json"
 TAGS = "ray/tune/"  # begins every tag of the event file of a trial, which repeats the reports
-# of all trials, for Tune itself
-STATE, STATE_MARK = (
-    re.compile(r"experiment_state-.*\.json"),
-    b'{"trial_data"',
-)
+STATE = re.compile(r"experiment_state-.*\.json")  # of all trials, for Tune itself
+STATE_MARK = b'{"trial_data"'
 KEYS = tuple(re.compile(rb'"%s"\s*:\s*[0-9]' % name.encode()) for name in sorted(COLUMNS))
 LATEST_S = 9e9
 LARGEST = 1 << 20

@@ -76,7 +76,7 @@ def _is_row(path: Path) -> bool:
     """Whether it is the row of a run of nodes, which is computed from their files and never sent."""
     try:
         return "facts_version" in parse_json(read_own(path))
-    except (OSError, ValueError, TypeError, RecursionError):
+    except (OSError, ValueError, TypeError):
         return False
 
 
