@@ -96,6 +96,7 @@ class StepSight:
         self._files: dict[str, _StepFile] = {}
         self._began = now()
         self._seen_since: float | None = None
+        self._looked: tuple[list[int], set[int | None]] | None = None
 
     def look(self, copies: Sequence[Path], *, at_end: bool = False) -> None:
         """Looks at the records that the run folder has; at the end of the command without patience."""
@@ -127,10 +128,16 @@ class StepSight:
                 yield _name(file.head.rank, file.pid), f"{NO_OPTIMIZER}; {_work(file.unended)}"
 
     def _silent(self, seeing: Sequence[_StepFile]) -> Iterator[tuple[str, str]]:
-        """Ranks by the environment of processes that listen; they, their parents and children have no steps."""
-        known = {file.head.rank for file in self._files.values()}
+        """Ranks by the environment of processes that listen; they, their parents and children have no steps.
+
+        It never changes, so they are read again only when there are others: this runs once a second.
+        """
         worlds = {file.head.world for file in seeing}
         listening = sorted(int(path.stem) for path in self._folder.glob(f"*{ASKED}") if path.stem.isdigit())
+        if self._looked == (listening, worlds):
+            return
+        self._looked = listening, worlds
+        known = {file.head.rank for file in self._files.values()}
         parents = {pid: facts.parent for pid in listening if (facts := proc.facts(pid))}
         with_steps = {file.pid for file in self._files.values()}
         related = {parents.get(pid) for pid in with_steps} | {
