@@ -16,10 +16,9 @@ from ctypes import c_char, c_int32, c_int64, c_uint32, c_uint64
 from pathlib import Path
 
 from gputel.telemetry.nvml.devices import Nvml
-from gputel.telemetry.nvml.library import Library
+from gputel.telemetry.nvml.library import NAME, Library
 
 SOURCE = Path(__file__).with_name("fake_nvml.c")
-SONAME = "libnvidia-ml.so.1"
 MS, SECOND, MIB = 1_000_000, 1_000_000_000, 1024 * 1024
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, GPU_IS_LOST, VERSION_MISMATCH, DEPRECATED = (
     3,
@@ -107,13 +106,14 @@ COLD = 4
 
 def build(folder: Path, *, old_driver: bool = False) -> Path:
     """The library under its real name, in a folder for LD_LIBRARY_PATH. A copy of its own for each test, so that
-    two tests in one process do not share its memory."""
+    two tests in one process do not share its memory. It has no soname: a process that opened one by its path would
+    find it again when it asks for the machine's library."""
     compiler = next(c for c in ("cc", "gcc", "clang") if shutil.which(c))
     folder.mkdir(parents=True, exist_ok=True)
-    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-Wl,-soname,{SONAME}"]
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
     flags += ["-DOLD_DRIVER"] if old_driver else []
-    subprocess.run([compiler, *flags, "-o", str(folder / SONAME), str(SOURCE)], check=True)
-    return folder / SONAME
+    subprocess.run([compiler, *flags, "-o", str(folder / NAME), str(SOURCE)], check=True)
+    return folder / NAME
 
 
 class FakeNvml:
@@ -221,7 +221,7 @@ class FakeNvml:
         self.state.epoch += 1
 
     def _attach(self, folder: Path) -> None:
-        self.path, self.folder, self.library = folder / "state", folder, folder / SONAME
+        self.path, self.folder, self.library = folder / "state", folder, folder / NAME
         with self.path.open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), 0)
         self.state = State.from_buffer(self._memory)

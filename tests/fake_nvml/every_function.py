@@ -21,9 +21,8 @@ from pathlib import Path
 import pynvml  # type: ignore[import-untyped]
 
 from gputel.telemetry.nvml.devices import Nvml
-from gputel.telemetry.nvml.library import Library
+from gputel.telemetry.nvml.library import NAME, Library
 
-SONAME = "libnvidia-ml.so.1"
 FUNCTIONS = sorted(
     {*re.findall(r'_nvmlGetFunctionPointer\("(nvml\w+)"', inspect.getsource(pynvml)), "nvmlInit_v2"}
 )
@@ -170,8 +169,8 @@ class EveryFunction:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "driver.c").write_text(source(missing))
         compiler = next(c for c in ("cc", "gcc", "clang") if shutil.which(c))
-        self.library, self.path = folder / SONAME, folder / "state"
-        command = [compiler, "-O1", "-shared", "-fPIC", f"-Wl,-soname,{SONAME}"]
+        self.library, self.path = folder / NAME, folder / "state"
+        command = [compiler, "-O1", "-shared", "-fPIC"]
         subprocess.run([*command, "-o", str(self.library), str(folder / "driver.c")], check=True)
         self.path.write_bytes(bytes(ctypes.sizeof(State)))
         with self.path.open("r+b") as file:

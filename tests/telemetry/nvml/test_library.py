@@ -6,6 +6,7 @@ from pathlib import Path
 import pynvml  # type: ignore[import-untyped]
 import pytest
 
+from gputel.telemetry.nvml import library
 from gputel.telemetry.nvml.gpm import METRIC, SIZE
 from gputel.telemetry.sampling import plan
 from tests.fake_nvml import (
@@ -50,3 +51,15 @@ def test_function_that_the_driver_lacks_is_not_found(fake: MakeFake, old_driver:
     machine = fake(H100, library=old_driver).open()
     faults = {f.reading.name: f.answer.fault for f in plan.probe(machine, machine.gpus[0], SteppedClock())}
     assert faults["sm_active"] == "FunctionNotFound"
+
+
+def test_driver_that_a_test_opened_is_not_taken_for_the_one_of_this_machine(fake: MakeFake) -> None:
+    """In one process a library that was loaded by its path is found again by its soname."""
+    import ctypes
+
+    assert fake().open().gpus
+    try:
+        found = ctypes.CDLL(library.NAME)
+    except OSError:
+        return
+    assert not hasattr(found, "fake_nvml_on_stall")
