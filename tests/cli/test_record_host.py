@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import gputel
+from tests.recordings import PATIENCE_S, holders, until
 
 BURN = """
 import os, subprocess, sys, time
@@ -97,29 +95,12 @@ def test_machine_is_recorded_on_after_its_recorder_was_killed() -> None:
     recording = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         first, second = Path("run/host/fast-000001.gtb"), Path("run/host/fast-000002.gtb")
-        until(lambda: first.exists() and bool(holders(first)))
+        until(lambda: first.exists() and holders(first), "a process that writes the samples of the machine")
         for pid in holders(first):
             os.kill(pid, signal.SIGKILL)
-        until(second.exists)
-        until(lambda: not gputel.open_run("run").processes.is_empty())  # a rate takes two looks
+        until(second.exists, "a second recorder")
+        until(lambda: not gputel.open_run("run").processes.is_empty(), "a rate, which takes two looks")
     finally:
         Path("stop").touch()
-        assert recording.wait(60) == 0
+        assert recording.wait(PATIENCE_S) == 0
     assert gputel.open_run("run").processes["process"].n_unique() == 1
-
-
-def until(done: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < limit
-        time.sleep(0.05)
-
-
-def holders(path: Path) -> list[int]:
-    """The processes that have a file open."""
-    pids: list[int] = []
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):
-            if link.readlink() == path.resolve():
-                pids.append(int(link.parts[2]))
-    return pids

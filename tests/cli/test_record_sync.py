@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,6 +13,7 @@ from gputel.cli import sync
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.remote.local_copy import local_copy
 from tests.command import gputel
+from tests.recordings import until
 
 pytest.importorskip("obstore", reason="the extra s3 is not installed")
 
@@ -188,14 +188,11 @@ def test_run_whose_viewer_was_killed_is_sent_whole(tmp_path: Path) -> None:
     waits = f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo the end"
     recorder = record(tmp_path, f"file://{tmp_path}/bucket/d16", "sh", "-c", waits)
     there = tmp_path / "bucket" / "d16"
-    while not (there / "run.json").exists():
-        assert recorder.poll() is None
-        time.sleep(0.05)
+    until((there / "run.json").exists, "run.json in the bucket")
     recorder.kill()
     recorder.communicate()
     (tmp_path / "go").write_text("")
-    while not (there / "sealed.json").exists():
-        time.sleep(0.05)
+    until((there / "sealed.json").exists, "the end of the sending")
     copy = local_copy(f"file://{there}")
     assert (copy.path / "output.log").read_bytes() == b"the end\n"
     assert (copy.path / "run.json").read_bytes() == (tmp_path / "runs" / "d16" / "run.json").read_bytes()

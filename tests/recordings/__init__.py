@@ -22,9 +22,12 @@ Reached = TypeVar("Reached")
 
 
 def until(
-    state: Callable[[], Reached], what: str | Callable[[], str], patience_s: float = PATIENCE_S
+    state: Callable[[], Reached],
+    what: str | Callable[[], str],
+    patience_s: float = PATIENCE_S,
+    pause_s: float = 0.005,
 ) -> Reached:
-    """Look every few milliseconds; gives what `state` gave when it was true.
+    """Look again after each pause; gives what `state` gave when it was true.
 
     `what` may be a function, which is asked once it was waited for in vain. Time in which the machine stood still
     does not count, as it does not for the recorder.
@@ -34,7 +37,7 @@ def until(
         now = time.monotonic()
         waited, looked = waited + min(now - looked, LONGEST_LOOK_S), now
         assert waited < patience_s, f"waited {patience_s} s in vain: {what() if callable(what) else what}"
-        time.sleep(0.005)
+        time.sleep(pause_s)
     return reached
 
 
@@ -189,14 +192,11 @@ def _leads_session(pid: int) -> bool:
     return False
 
 
-def holders(folder: Path) -> list[int]:
-    """Processes, of anybody, that have output.log of this folder open."""
-    pids = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if any(
-                    str(link.readlink()) == str(folder / "output.log") for link in (entry / "fd").iterdir()
-                ):
-                    pids.append(int(entry.name))
-    return pids
+def holders(file: Path) -> list[int]:
+    """Processes, of any user, that have this file open."""
+    pids, resolved = set(), file.resolve()
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if link.readlink() == resolved:
+                pids.add(int(link.parts[2]))
+    return sorted(pids)

@@ -6,11 +6,11 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.ports import free_port
+from tests.recordings import until
 
 SETTINGS = """\
 ClusterName=test
@@ -94,12 +94,10 @@ def _munged(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _wait_for_nodes(environment: dict[str, str], folder: Path) -> None:
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        seen = subprocess.run(
-            ["sinfo", "-h", "-p", "low", "-o", "%D %t"], env=environment, capture_output=True, text=True
-        )
-        if seen.stdout.split() == ["2", "idle"]:
-            return
-        time.sleep(0.2)
-    raise TimeoutError((folder / "slurmctld.log").read_text())
+    command = ["sinfo", "-h", "-p", "low", "-o", "%D %t"]
+
+    def ready() -> bool:
+        answer = subprocess.run(command, env=environment, capture_output=True, text=True)
+        return answer.stdout.split() == ["2", "idle"]
+
+    until(ready, (folder / "slurmctld.log").read_text, pause_s=0.2)

@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.recordings import until
 from tests.trainer import slurm
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("slurm")]
@@ -48,13 +48,11 @@ class Cluster:
         return log.read_text() if log.exists() else ""
 
     def _until(self, look: Callable[[], str], *signs: str) -> str:
-        end = time.monotonic() + 400
-        while time.monotonic() < end:
-            seen = look()
-            if all(sign in seen for sign in signs):
-                return seen
-            time.sleep(0.2)
-        raise TimeoutError(f"no {signs}\n{seen}\n{self.output}")
+        return until(
+            lambda: seen if all(sign in (seen := look()) for sign in signs) else "",
+            lambda: f"{signs} in\n{look()}\n{self.output}",
+            pause_s=0.2,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +76,7 @@ def cluster(environment: dict[str, str], tmp_path: Path) -> Iterator[Cluster]:
     cluster = Cluster({**environment, **here}, tmp_path)
     yield cluster
     cluster.run("scancel", "--user=root")
-    end = time.monotonic() + 120
-    while cluster.run("squeue", "-h") and time.monotonic() < end:
-        time.sleep(0.2)
+    until(lambda: not cluster.run("squeue", "-h"), "no jobs", pause_s=0.2)
 
 
 def facts(folder: Path) -> dict[str, object]:

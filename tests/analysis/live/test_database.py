@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,6 +19,7 @@ from gputel.telemetry.errors import GputelError
 from gputel.telemetry.remote import remote_write
 from gputel.telemetry.remote.live_rows import LiveRow
 from gputel.telemetry.remote.push import Backlog
+from tests.recordings import until
 from tests.telemetry.remote import database as databases
 
 START_S = 30
@@ -43,6 +44,19 @@ def push(folder: Path, database: databases.Database, run: str, *, ends: bool) ->
         backlog.add(LiveRow(begun + second, row))
     databases.push_all(folder, database, backlog)
     return begun
+
+
+def trouble(followed: FollowedDatabase) -> str:
+    """Follows it until something is wrong."""
+
+    def look() -> str | None:
+        list(followed.read())
+        return followed.trouble
+
+    try:
+        return until(look, "what is wrong") or ""
+    finally:
+        followed.close()
 
 
 @pytest.fixture
@@ -78,21 +92,12 @@ def test_both_nodes_and_the_steps_are_followed(
 def test_node_of_which_nothing_comes_is_named(tmp_path: Path, database: databases.Database, run: str) -> None:
     push(tmp_path, database, run, ends=False)
     followed = FollowedDatabase(database.address, run, now=lambda: time.time() + 60)
-    while not followed.trouble:
-        list(followed.read())
-        time.sleep(0.02)
-    followed.close()
-    assert followed.trouble == "not heard of for 30 s: node 0, 1"
+    assert trouble(followed) == "not heard of for 30 s: node 0, 1"
     assert not followed.is_over
 
 
 def test_server_that_is_away_is_asked_again() -> None:
-    followed = FollowedDatabase("http://127.0.0.1:1", "d20")
-    while not followed.trouble:
-        list(followed.read())
-        time.sleep(0.02)
-    followed.close()
-    assert "Connection refused" in (followed.trouble or "")
+    assert "Connection refused" in trouble(FollowedDatabase("http://127.0.0.1:1", "d20"))
 
 
 @pytest.mark.parametrize("address", ["metrics.example.com", "http://[::1", "http://host:port", "ftp://host"])
@@ -152,8 +157,10 @@ SERIES = '{"metric": {"__name__": "gputel_step"}, "values": [%s]}'
 )
 def test_answer_of_another_kind_is_one_line(answer: str) -> None:
     with answering(OK + answer.encode()) as address:
-        followed = following(address, until=lambda each: each.trouble)
-    assert followed.trouble == "cannot be asked: the answer is not one of Prometheus' API"
+        assert (
+            trouble(FollowedDatabase(address, "d20"))
+            == "cannot be asked: the answer is not one of Prometheus' API"
+        )
 
 
 @pytest.mark.parametrize(
@@ -167,18 +174,7 @@ def test_answer_of_another_kind_is_one_line(answer: str) -> None:
 )
 def test_answer_that_is_no_http_is_one_line(answer: bytes, fault: str) -> None:
     with answering(answer) as address:
-        followed = following(address, until=lambda each: each.trouble)
-    assert followed.trouble == f"cannot be asked: {fault}"
-
-
-def following(address: str, until: Callable[[FollowedDatabase], object]) -> FollowedDatabase:
-    """A run that was followed until something is so."""
-    followed = FollowedDatabase(address, "d20")
-    while not until(followed):
-        list(followed.read())
-        time.sleep(0.01)
-    followed.close()
-    return followed
+        assert trouble(FollowedDatabase(address, "d20")) == f"cannot be asked: {fault}"
 
 
 def test_values_that_no_node_pushes_are_left_out() -> None:
@@ -198,10 +194,11 @@ def test_values_that_no_node_pushes_are_left_out() -> None:
     }
     with answering(OK + json.dumps(answer).encode()) as address:
         followed = FollowedDatabase(address, "d20")
-        rows: list[dict[str, Any]] = []
-        while not rows:
+
+        def rows_of_one_look() -> list[dict[str, Any]]:
             updates = [update.increment for update in followed.read() if update.increment]
-            rows += [row for increment in updates for row in increment.records.to_dicts()]
-            time.sleep(0.01)
+            return [row for increment in updates for row in increment.records.to_dicts()]
+
+        rows = until(rows_of_one_look, "rows")
         followed.close()
     assert (rows[0]["step"], rows[0]["loss"]) == (7, 2.5)

@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +24,7 @@ from gputel.analysis.live.state import RunState
 from gputel.analysis.live.view import GpuView, RunCost, View
 from gputel.telemetry.errors import GputelError
 from tests.ports import free_port
-from tests.recordings import PATIENCE_S
+from tests.recordings import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[3]
 
@@ -194,21 +193,17 @@ def test_real_prometheus_scrapes_it(exporter: Exporter, view: View, tmp_path: Pa
     assert loss["value"][1] == "2.417931"
 
 
-def _asked(port: int, query: str, patience_s: float = PATIENCE_S) -> list[dict[str, Any]]:
+def _asked(port: int, query: str) -> list[dict[str, Any]]:
     """Until it has an answer: it starts in its own time."""
-    end = time.monotonic() + patience_s
-    while time.monotonic() < end:
-        try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{port}/api/v1/query?query={query}", timeout=5
-            ) as got:
-                result: list[dict[str, Any]] = json.load(got)["data"]["result"]
-        except OSError:
-            result = []
-        if result:
+    address = f"http://127.0.0.1:{port}/api/v1/query?query={query}"
+
+    def answer() -> list[dict[str, Any]]:
+        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5) as got:
+            result: list[dict[str, Any]] = json.load(got)["data"]["result"]
             return result
-        time.sleep(0.1)
-    raise AssertionError(f"prometheus has no {query} after {patience_s} s")
+        return []
+
+    return until(answer, f"{query} from prometheus", pause_s=0.1)
 
 
 def status(exporter: Exporter, host: str) -> int:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from gputel.telemetry.host.gpu_users import GpuUsage
 from gputel.telemetry.host.process_names import NAMES, ProcessNames
 from gputel.telemetry.host.processes import ENDED, ProcessTree
 from gputel.telemetry.machine import UserLook
+from tests.recordings import until
 from tests.telemetry.host.machine import write_process as write
 
 Row = dict[str, int | None]
@@ -41,14 +41,8 @@ class Look:
         return {row["pid"] or 0: row for row in rows}
 
     def until(self, done: Callable[[dict[int, Row]], bool]) -> dict[int, Row]:
-        """Look until something real has come about."""
-        limit = time.monotonic() + 30
-        while time.monotonic() < limit:
-            rows = self()
-            if done(rows):
-                return rows
-            time.sleep(0.01)
-        raise AssertionError("it has not come about in 30 s")
+        """Look until these rows are there, of real processes."""
+        return until(lambda: rows if done(rows := self()) else {}, lambda: f"rows that differ from {self()}")
 
     def written(self) -> str:
         self.names.close()

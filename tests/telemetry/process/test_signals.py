@@ -210,8 +210,9 @@ def test_pid_1_of_a_container_reaps_forwards_and_ends(record: Record) -> None:
     os.kill(viewer, signal.SIGTERM)
     recorder.printed(b"got")
     until(lambda: not any(not is_alive(pid) for pid in children(viewer)), "no zombies")
+    log = recorder.folder / "output.log"
     keeper = until(
-        lambda: next((pid for pid in holders(recorder.folder) if pid != viewer and children(pid)), 0),
+        lambda: next((pid for pid in holders(log) if pid != viewer and children(pid)), 0),
         "the keeper, which has the command for a child",
     )
     os.kill(children(keeper)[0], signal.SIGALRM)

@@ -163,7 +163,7 @@ def test_grandchild_that_outlives_the_command_is_written_to_its_end(record: Reco
     assert recorder.wait() == 5
     assert recorder.output() == b"early\n"
     assert "stays behind" in recorder.said.read_text()
-    (keeper,) = holders(recorder.folder)
+    (keeper,) = holders(recorder.folder / "output.log")
     go.write_text("now\n")
     until(lambda: not is_alive(keeper), "the end of the keeper that stayed behind")
     assert recorder.output() == b"early\nlate\n"

@@ -17,7 +17,7 @@ from urllib.request import urlopen
 
 from gputel.telemetry.remote.push import EMPTY, Backlog, Pusher
 from gputel.telemetry.remote.receiver import Receiver
-from tests.ports import free_port
+from tests.ports import answered, free_port
 
 
 @dataclass
@@ -55,9 +55,7 @@ def running(name: str, folder: Path, port: int | None = None) -> Iterator[Databa
         process = subprocess.Popen([name, *words], stdout=log, stderr=log)
     try:
         receiver = Receiver(f"http://{host}", {})
-        while receiver.post(EMPTY).verdict != "taken":
-            assert process.poll() is None, (folder / "log").read_text()
-            time.sleep(0.02)
+        answered(process, lambda: receiver.post(EMPTY).verdict == "taken", folder / "log")
         receiver.close()
         yield Database(f"http://{host}", process)
     finally:

@@ -9,14 +9,14 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from tests.ports import free_port
+from tests.ports import answered, free_port
 
 BUCKET = "runs"
 KEYS = {
@@ -51,7 +51,7 @@ def moto(folder: Path) -> Iterator[str]:
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
         process = subprocess.Popen(command, stdout=file, stderr=file)
     try:
-        port = _port(log, process)
+        port = answered(process, lambda: _port(log), log)
         urlopen(Request(f"http://127.0.0.1:{port}/{BUCKET}", method="PUT")).close()
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -59,13 +59,11 @@ def moto(folder: Path) -> Iterator[str]:
         process.wait()
 
 
-def _port(log: Path, process: subprocess.Popen[bytes]) -> int:
-    while process.poll() is None:
-        for line in log.read_text().splitlines(keepends=True):
-            if "Running on http://127.0.0.1:" in line and line.endswith("\n"):
-                return int(line.rpartition(":")[2].split("/")[0])
-        time.sleep(0.02)
-    raise AssertionError(log.read_text())
+def _port(log: Path) -> int:
+    for line in log.read_text().splitlines(keepends=True):
+        if "Running on http://127.0.0.1:" in line and line.endswith("\n"):
+            return int(line.rpartition(":")[2].split("/")[0])
+    return 0
 
 
 @contextmanager
@@ -83,11 +81,8 @@ def weed(folder: Path) -> Iterator[str]:
     files = f"http://127.0.0.1:{ports['filer.port']}"
     try:
         for place, body in (("/probe", b"x"), (f"/buckets/{BUCKET}/.keep", b"")):
-            while not _takes(f"{files}{place}", body):
-                assert process.poll() is None, f"see {log}"
-                time.sleep(0.05)
-        while not _answers(f"http://127.0.0.1:{ports['s3.port']}/"):
-            time.sleep(0.05)
+            answered(process, partial(_takes, f"{files}{place}", body), log)
+        answered(process, partial(_answers, f"http://127.0.0.1:{ports['s3.port']}/"), log)
         yield f"http://127.0.0.1:{ports['s3.port']}"
     finally:
         process.kill()

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from gputel.telemetry.remote.live_rows import LiveRow
 from gputel.telemetry.remote.push import Backlog, Pusher
 from gputel.telemetry.remote.receiver import Receiver
 from tests.conftest import ROOT
+from tests.recordings import until
 from tests.telemetry.remote.database import Database
 
 DEPLOY = ROOT / "deploy"
@@ -120,6 +122,5 @@ def test_every_panel_of_the_board_has_a_curve(live_run: Path, database: Database
         pusher.turn()
     server.close()
     for query in queries:
-        while not database.query(query.replace("$run", run)):
-            time.sleep(0.05)
+        until(partial(database.query, query.replace("$run", run)), query, pause_s=0.05)
     assert not (live_run / "events.jsonl").exists()

@@ -18,6 +18,7 @@ from gputel.telemetry.remote.push import EMPTY, Backlog, Pusher
 from gputel.telemetry.remote.receiver import PushAnswer, Receiver
 from gputel.telemetry.store.tiers import Tier, TierColumn
 from gputel.telemetry.training_state import TrainingState
+from tests.recordings import until
 from tests.telemetry.remote.database import Database, push_all
 
 NOW = 1_790_000_000
@@ -226,9 +227,13 @@ def test_server_counts_back_every_second(live_run: Path, database: Database) -> 
     expected = {
         f"{gpu}": [(start + second, f"{gpu + second / 8:g}") for second in range(90)] for gpu in range(8)
     }
-    while (found := database.samples(f'gputel_gpu_power_w_mean{{run="{run}"}}')) != expected:
+
+    def complete() -> bool:  # VictoriaMetrics shows samples a moment after it has taken them
+        found = database.samples(f'gputel_gpu_power_w_mean{{run="{run}"}}')
         assert all(set(found.get(gpu, [])) <= set(samples) for gpu, samples in expected.items())
-        time.sleep(0.05)  # VictoriaMetrics shows samples a moment after it has taken them
+        return found == expected
+
+    until(complete, "every second of every GPU", pause_s=0.05)
     assert not texts(live_run)
 
 
@@ -248,6 +253,9 @@ def test_second_that_the_server_refuses_costs_no_other_one(live_run: Path, datab
     server.close()
     refused = "prometheus" in str(database.process.args)
     expected = [6, 7, 8] if refused else [5, 6, 7, 8]
-    while [at - now for at, _ in database.samples(f'gputel_step{{run="{run}"}}').get("", [])] != expected:
-        time.sleep(0.05)
+
+    def shown() -> list[float]:
+        return [at - now for at, _ in database.samples(f'gputel_step{{run="{run}"}}').get("", [])]
+
+    until(lambda: shown() == expected, lambda: f"{expected}, not {shown()}", pause_s=0.05)
     assert len(texts(live_run)) == 2 * refused
