@@ -96,9 +96,9 @@ def test_process_leaves_the_rest_to_a_recorder_that_lives(meeting: Path, tmp_pat
 
 
 def test_memory_that_was_removed_is_no_run_folder_that_takes_nothing(meeting: Path, tmp_path: Path) -> None:
-    command = subprocess.Popen([sys.executable, "-c", ""])
-    command.wait()
-    drain.main(str(tmp_path), str(meeting / "removed"), "0", str(command.pid))
+    argv = [*drain.order(tmp_path, meeting / "removed")(0)]
+    argv[-2] = "0"  # of the recorder
+    assert subprocess.run(argv, check=True).returncode == 0
     assert list(events.read(tmp_path)) == []
 
 

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gputel.telemetry.inside import environment
-from gputel.telemetry.inside.environment import HOOK, Inside
+from gputel.telemetry.inside.environment import HOOK, Inside, Level
 
 CONTAINER = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child")
 RECORDER = """
@@ -32,6 +33,20 @@ def memory() -> Iterator[Path]:
     root = Path(tempfile.mkdtemp(dir="/dev/shm"))
     yield root
     shutil.rmtree(root)
+
+
+@pytest.fixture
+def enter(memory: Path) -> Iterator[Callable[..., Inside]]:
+    """Enters there, and leaves when the test ends."""
+    entered: list[Inside] = []
+
+    def stay(level: Level = "stacks", **options: Any) -> Inside:
+        entered.append(environment.enter(level, roots=(str(memory),), **options))
+        return entered[-1]
+
+    yield stay
+    for inside in entered:
+        environment.leave(inside)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +75,8 @@ def test_recording_that_is_off_names_its_folder_and_brings_no_hook() -> None:
     assert env == {"PYTHONPATH": "u", "GPUTEL_INSIDE_AT": "off:/dev/shm/x"}
 
 
-def test_folder_in_which_a_process_still_writes_is_kept(memory: Path) -> None:
-    folder = environment.enter("off", roots=(str(memory),)).folder
+def test_folder_in_which_a_process_still_writes_is_kept(memory: Path, enter: Callable[..., Inside]) -> None:
+    folder = enter("off").folder
     assert folder
     left = folder.with_name("999999999-left")
     left.mkdir()
@@ -86,17 +101,19 @@ def test_folder_that_is_not_in_memory_is_refused_with_the_reason() -> None:
     assert (inside.level, inside.folder, inside.reason) == ("off", None, "/proc is not in memory")
 
 
-def test_installation_with_a_colon_in_its_path_is_refused_with_the_reason() -> None:
-    inside = environment.enter("stacks", hook=Path("/a:b/hook"))
+def test_installation_with_a_colon_in_its_path_is_refused_with_the_reason(
+    enter: Callable[..., Inside],
+) -> None:
+    inside = enter(hook=Path("/a:b/hook"))
     assert inside.reason == "PYTHONPATH cannot name /a:b/hook: a colon is in it"
 
 
-def test_folder_of_a_killed_recorder_is_removed_by_the_next(memory: Path) -> None:
-    folder = environment.enter("stacks", roots=(str(memory),)).folder
+def test_folder_of_a_killed_recorder_is_removed_by_the_next(enter: Callable[..., Inside]) -> None:
+    folder = enter().folder
     assert folder
     left = folder.with_name("999999999-left")
     left.mkdir()
-    environment.enter("stacks", roots=(str(memory),))
+    enter()
     assert not left.exists()
     assert folder.exists()
 
@@ -161,7 +178,7 @@ def test_recorder_in_another_container_keeps_its_folder_until_it_is_killed(memor
 
 
 def test_folder_that_another_recorder_removes_before_it_is_locked_is_made_again(
-    memory: Path, monkeypatch: pytest.MonkeyPatch
+    enter: Callable[..., Inside], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock, removed = environment.hold, list[Path]()
 
@@ -172,6 +189,6 @@ def test_folder_that_another_recorder_removes_before_it_is_locked_is_made_again(
         return lock(folder)
 
     monkeypatch.setattr(environment, "hold", hold)
-    inside = environment.enter("stacks", roots=(str(memory),))
+    inside = enter()
     assert inside.folder
     assert inside.folder not in removed
