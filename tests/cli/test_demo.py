@@ -48,8 +48,11 @@ def test_without_torch_logs_are_played_recorded_followed_and_compared(
 
 
 @pytest.mark.long
-def test_with_torch_two_trainings_run(capfd: pytest.CaptureFixture[str]) -> None:
+def test_with_torch_two_trainings_run(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("torch")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # with more, threads of a busy machine turn while they wait
     assert demo("--steps", "2") == 0
     assert "trained on this machine's CPU" in capfd.readouterr().err
     for depth, parameters in ((2, 458752), (4, 3276800)):
