@@ -87,7 +87,7 @@ class Comparison:
     @property
     def axes(self) -> list[str]:
         """The axes that every run has."""
-        return [name for name in AXES if name == "step" or all(name in c.track.costs for c in self.lines)]
+        return curves.shared_axes(self.lines)
 
     @cached_property
     def code_changes(self) -> list[str]:
@@ -100,12 +100,12 @@ class Comparison:
         parts = []
         for curve in self.lines:
             places = {
-                axis.column: curve.x(axis.name) if axis.name in ("step", *curve.track.costs) else None
-                for axis in AXES.values()
+                AXES[name].column: pl.Series(curve.x(name), dtype=pl.Float64)
+                for name in curves.shared_axes([curve])
             }
             frame = pl.DataFrame(
                 {
-                    **{name: pl.Series(name, x, pl.Float64) for name, x in places.items() if x is not None},
+                    **places,
                     "y": curve.y,
                     "smoothed": curve.smoothed(self.smoothing),
                 }
@@ -141,7 +141,7 @@ class Comparison:
             )
             for curve, y in zip(self.lines, values, strict=True)
         )
-        if self.by == "step" and curves.has_mixed_steps(self.lines):
+        if self.by not in curves.comparable_axes(self.lines):
             frame = frame.clear()
         return _grouped(frame.fill_nan(None), self.groups, ["x"])
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from gputel.analysis.columns import Direction
 from gputel.analysis.compare import axes
-from gputel.analysis.compare.axes import Numbers, Prices, Records, floats, phase_energy
+from gputel.analysis.compare.axes import AXES, Numbers, Prices, Records, floats, phase_energy
 from gputel.analysis.logs.summary import counts_from_zero
 from gputel.analysis.runs.printed_times import contains_others
 
@@ -82,9 +82,15 @@ def metric_curve(track: RunPhase, metric: str) -> MetricCurve:
     return MetricCurve(track, metric, points[0], points[0] + ahead, points[1])
 
 
-def has_mixed_steps(candidates: Sequence[MetricCurve]) -> bool:
-    """Returns whether the steps of some runs are epochs, and those of others are not."""
-    return len({curve.track.counts_epochs for curve in candidates}) > 1
+def shared_axes(lines: Sequence[MetricCurve]) -> list[str]:
+    """Returns the axes that every run has."""
+    return [name for name in AXES if name == "step" or all(name in line.track.costs for line in lines)]
+
+
+def comparable_axes(lines: Sequence[MetricCurve]) -> list[str]:
+    """Returns the shared axes, but not steps if those of some runs are epochs, and those of others are not."""
+    has_mixed_steps = len({line.track.counts_epochs for line in lines}) > 1
+    return [name for name in shared_axes(lines) if name != "step" or not has_mixed_steps]
 
 
 def interpolated(x: Numbers, y: Numbers, at: Numbers) -> Numbers:

@@ -61,15 +61,6 @@ def select(
     return Selection(tracks, chosen.name, choice.phase, choice.shared, why, notes)
 
 
-def others(candidates: Sequence[MetricCurve], but: str = "") -> str:
-    """Names the axes that all runs have."""
-    return " or ".join(
-        name
-        for name in AXES
-        if name != but and (name == "step" or all(name in curve.track.costs for curve in candidates))
-    )
-
-
 def left_out(names: Sequence[str], why: str) -> list[str]:
     """Returns a note on the runs that are left out, if any."""
     return [f"left out: {text.names(names)}: {why}"] if names else []
@@ -182,16 +173,14 @@ def _on_axis(candidates: list[MetricCurve], by: str) -> tuple[list[MetricCurve],
     with_axis = [curve for curve in candidates if curve.track.name not in lacking]
     if len(with_axis) < 2:
         name, why = next(iter(lacking.items()))
-        raise GputelError(f"--by {by}", f"{name}: {why}", f"compare by {others(candidates)}")
+        raise GputelError(f"--by {by}", f"{name}: {why}", _hint(candidates, by))
     starts = [float(np.nanmin(curve.x(by))) for curve in with_axis]
     ends = [float(np.nanmax(curve.x(by))) for curve in with_axis]
     if len(with_axis) == 2 and max(starts) > min(ends):
         late, early = with_axis[int(np.argmax(starts))].track.name, with_axis[int(np.argmin(ends))].track.name
         column = AXES[by].column
         fault = f"{early} ends at {column} {min(ends):g}, and {late} begins at {max(starts):g}"
-        raise _nothing(
-            [curve.track.name for curve in with_axis], fault, f"compare by {others(candidates, by)}"
-        )
+        raise _nothing([curve.track.name for curve in with_axis], fault, _hint(candidates, by))
     reasons = dict.fromkeys(lacking.values())
     return with_axis, [
         note
@@ -202,13 +191,18 @@ def _on_axis(candidates: list[MetricCurve], by: str) -> tuple[list[MetricCurve],
 
 def _of_epochs(candidates: Sequence[MetricCurve]) -> list[str]:
     """Says why there are no values at equal steps, where the steps of some runs are epochs."""
-    if not curves.has_mixed_steps(candidates):
+    if "step" in curves.comparable_axes(candidates):
         return []
     epochs = text.names(curve.track.name for curve in candidates if curve.track.counts_epochs)
     steps = text.names(curve.track.name for curve in candidates if not curve.track.counts_epochs)
-    others_of_all = others(candidates, "step")
-    hint = f"; compare by {others_of_all}" if others_of_all else ""
-    return [f"steps of {epochs} are epochs, and those of {steps} are not: no values at equal steps{hint}"]
+    fault = f"steps of {epochs} are epochs, and those of {steps} are not: no values at equal steps"
+    return ["; ".join(filter(None, (fault, _hint(candidates, "step"))))]
+
+
+def _hint(candidates: Sequence[MetricCurve], but: str) -> str:
+    """Names the other axes that all runs have; empty if there is none."""
+    names = [name for name in curves.shared_axes(candidates) if name != but]
+    return f"compare by {' or '.join(names)}" if names else ""
 
 
 def _nothing(names: Sequence[str], fault: str, hint: str) -> GputelError:

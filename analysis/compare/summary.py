@@ -75,12 +75,8 @@ def validations(tracks: Sequence[RunPhase], metric: str, asked: Mapping[str, Dir
 def equal(lines: Sequence[MetricCurve], window: float | None) -> pl.DataFrame:
     """Returns the metric where the shortest run ends, on each axis that all runs have."""
     rows = []
-    for axis in AXES.values():
-        if axis.name == "step" and curves.has_mixed_steps(lines):
-            continue
-        if axis.name != "step" and not all(axis.name in curve.track.costs for curve in lines):
-            continue
-        xs = [curve.x(axis.name) for curve in lines]
+    for axis in curves.comparable_axes(lines):
+        xs = [curve.x(axis) for curve in lines]
         x = common_end(xs)
         if math.isnan(x):  # the records of a run that have a time have no value of this metric
             continue
@@ -89,7 +85,7 @@ def equal(lines: Sequence[MetricCurve], window: float | None) -> pl.DataFrame:
             for x_of_run, curve in zip(xs, lines, strict=True)
         ]
         rows += [
-            (axis.name, x, curve.track.name, value, _less(value, values[0]) if i else None)
+            (axis, x, curve.track.name, value, _less(value, values[0]) if i else None)
             for i, (curve, value) in enumerate(zip(lines, values, strict=True))
         ]
     return pl.DataFrame(rows, schema=EQUAL, orient="row")
@@ -132,8 +128,7 @@ def milestone_table(lines: Sequence[MetricCurve], axis: str) -> pl.DataFrame:
     Without rows where a step is an epoch in some runs only.
     """
     xs = [curve.x(axis) for curve in lines]
-    has_places = axis != "step" or not curves.has_mixed_steps(lines)
-    points = np.array(_points(axis, common_end(xs)) if has_places else [])
+    points = np.array(_points(axis, common_end(xs)) if axis in curves.comparable_axes(lines) else [])
     values = [interpolated(x, curve.y, points) for x, curve in zip(xs, lines, strict=True)]
     wanted = np.isfinite(values).any(axis=0) if len(points) else np.zeros(0, dtype=bool)
     points, values = points[wanted], [values_of_run[wanted] for values_of_run in values]
