@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis.align.timed_log import TimedLog
-from gputel.analysis.logs.saved_steps import resumed_step
+from gputel.analysis.logs.saved_steps import resumed_at
 from gputel.analysis.runs.printed_times import LONGER, contains_others, long_dt, usual_dt
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _records(records: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
         "phase",
         "attempt",
         "step",
-        pl.coalesce(gap, _steps_of_first(usual, _resumed_at(records_once, events)), 1).alias("steps"),
+        pl.coalesce(gap, steps_of_first(usual, resumed_at(records_once, events)), 1).alias("steps"),
         pl.int_range(pl.len()).over(place).eq(0).alias("first"),
         pl.when(dt.is_finite() & (dt >= 0)).then(dt).alias("dt_ns"),
     )
@@ -202,15 +202,7 @@ def _resumed(records: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
     return ((records["step"].diff() == 0) & behind).fill_null(value=False).cum_sum()
 
 
-def _resumed_at(records: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
-    """Returns the step that the last resume before each record names, null where none does."""
-    said = events.filter(pl.col("kind") == "resume").select("line", at="text").sort("line")
-    steps = [resumed_step(text or "") for text in said["at"]]
-    known = said.with_columns(at=pl.Series(steps, dtype=pl.Int64))
-    return records.select("line").join_asof(known, on="line")["at"]
-
-
-def _steps_of_first(usual: pl.Expr, resumed_at: pl.Series) -> pl.Expr:
+def steps_of_first(usual: pl.Expr, resumed_at: pl.Series) -> pl.Expr:
     """Returns how many steps an attempt's first record covers: step 0 one, step 10 of every tenth ten.
 
     The first one after a resume covers the steps since that at which the run goes on, if they are no more.

@@ -17,9 +17,10 @@ import polars as pl
 
 from gputel.analysis.align import join
 from gputel.analysis.align.join import JOULES
+from gputel.analysis.align.marks import steps_of_first
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import SCHEMA, cut_spans
-from gputel.analysis.logs.saved_steps import begins_where_resumed
+from gputel.analysis.logs.saved_steps import resumed_at
 from gputel.analysis.runs.facts import estimated_flops
 from gputel.analysis.runs.printed_times import LONG, seconds_by_dt, usual_dt
 from gputel.analysis.text import JOULES_PER_KWH
@@ -140,26 +141,25 @@ def elapsed_seconds(log: Log, records: Records, clock: str | None) -> Numbers | 
     """Returns seconds since the first step began, at each record; discarded records count too."""
     if clock is None:
         return None
-    rows, done = records.rows, records.done
+    rows = records.rows
     column = rows[COLUMNS[clock]]
     if clock == "stamps":
         stamps = floats(column.dt.epoch("ns")) / 1e9
-        return stamps - np.nanmin(stamps) + _of_first(log, rows, done)
+        return stamps - np.nanmin(stamps) + _of_first(log, records)
     if clock == "clock":
         return _counted_on(floats(column) * 60)
     known = _without_compilation(log, rows.with_columns(dt_ms=_finite_dt()))
-    covered = gaps(done, records.attempt)
-    covered[:1] = _steps_of_first(log, rows, done)
-    seconds = seconds_by_dt(known, log, pl.Series(covered))
+    seconds = seconds_by_dt(known, log, pl.Series(gaps(records, log.events)))
     return None if seconds is None else np.cumsum(floats(seconds))
 
 
-def gaps(done: Numbers, attempt: Numbers) -> Numbers:
-    """Returns how many steps each record covers: those since the last; the usual number for an attempt's first."""
-    since = np.diff(done, prepend=0.0)
-    begins = np.diff(attempt, prepend=attempt[:1] - 1) != 0
-    since[begins] = np.minimum(np.maximum(done[begins], 1), stride(done))
-    return since
+def gaps(records: Records, events: pl.DataFrame) -> Numbers:
+    """Returns how many steps each record covers: those since the last; an attempt's first as in its span."""
+    since = np.diff(records.done, prepend=0.0)
+    begins = np.diff(records.attempt, prepend=records.attempt[:1] - 1) != 0
+    usual = pl.lit(stride(records.done))
+    first = records.rows.select(steps_of_first(usual, resumed_at(records.rows, events)).alias("steps"))
+    return np.where(begins, floats(first["steps"]), since)
 
 
 def stride(done: Numbers) -> float:
@@ -293,11 +293,11 @@ def _cost(subject: RunData, time: Cost, energy: Cost, prices: Prices) -> Cost:
     return total
 
 
-def start_ns(log: Log, rows: pl.DataFrame, done: Numbers, clock: str | None) -> int | None:
+def start_ns(log: Log, records: Records, clock: str | None) -> int | None:
     """Returns the moment from which `elapsed_seconds` counts; None unless it counts by timestamps."""
     if clock != "stamps":
         return None
-    return int(rows["time"].dt.epoch("ns").min() - 1e9 * _of_first(log, rows, done))  # type: ignore[operator]
+    return int(records.rows["time"].dt.epoch("ns").min() - 1e9 * _of_first(log, records))  # type: ignore[operator]
 
 
 def _counted_on(clock: Numbers) -> Numbers:
@@ -309,15 +309,11 @@ def _counted_on(clock: Numbers) -> Numbers:
     return total
 
 
-def _of_first(log: Log, rows: pl.DataFrame, done: Numbers) -> float:
+def _of_first(log: Log, records: Records) -> float:
     """Returns the seconds of the first record, which has no timestamp before it."""
+    rows = records.rows
     first = _without_compilation(log, rows)["dt_ms"][0] if "dt_ms" in rows.columns else None
-    return 0.0 if first is None else float(first) / 1000 * _steps_of_first(log, rows, done)
-
-
-def _steps_of_first(log: Log, rows: pl.DataFrame, done: Numbers) -> float:
-    """Returns how many steps the first record covers: one, where the run says that it goes on at that step."""
-    return 1.0 if begins_where_resumed(rows, log.events) else float(min(max(done[0], 1), stride(done)))
+    return 0.0 if first is None else float(first) / 1000 * float(gaps(records, log.events)[0])
 
 
 def _without_compilation(log: Log, rows: pl.DataFrame) -> pl.DataFrame:

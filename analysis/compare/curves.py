@@ -201,7 +201,7 @@ def run_phase(
         done=records.done[kept],
         costs={axis: np.fmax.accumulate(c[kept]) for axis, c in costs.items() if not isinstance(c, str)},
         lacks={axis: cost for axis, cost in costs.items() if isinstance(cost, str)},
-        start_ns=axes.start_ns(subject.log, first, records.done, clock),
+        start_ns=axes.start_ns(subject.log, records, clock),
     )
 
 

@@ -60,13 +60,17 @@ def resumed_step(text: str) -> int | None:
     return numbers[-1] if len(set(numbers)) == 1 else None
 
 
+def resumed_at(records: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
+    """Returns the step that the last resume before each record names; null where none does."""
+    said = events.filter(pl.col("kind") == "resume").sort("line")
+    steps = [None, *(resumed_step(text or "") for text in said["text"])]
+    return pl.Series(steps, dtype=pl.Int64)[said["line"].search_sorted(records["line"], side="left")]
+
+
 def begins_where_resumed(records: pl.DataFrame, events: pl.DataFrame) -> bool:
     """Returns whether the first record is of the very step at which the run says that it goes on."""
-    numbered = records.filter(pl.col("step").is_not_null()).head(1)
-    if numbered.is_empty():
-        return False
-    said = events.filter((pl.col("kind") == "resume") & (pl.col("line") < numbered["line"][0]))["text"]
-    return len(said) > 0 and resumed_step(said[-1] or "") == numbered["step"][0]
+    first = records.filter(pl.col("step").is_not_null()).head(1)
+    return bool((resumed_at(first, events) == first["step"]).any())
 
 
 def saved_step(text: str, last: int | None, stride: int) -> int | None:

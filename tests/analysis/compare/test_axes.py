@@ -29,9 +29,16 @@ def test_shared_clock_is_the_most_reliable_that_all_runs_have() -> None:
     assert axes.shared([first, second.drop("dt_ms")]) is None
 
 
-def test_first_record_of_an_attempt_covers_the_usual_number_of_steps() -> None:
-    done, attempt = np.array([10.0, 20, 30, 20, 30]), np.array([1.0, 1, 1, 2, 2])
-    assert axes.gaps(done, attempt).tolist() == [10, 10, 10, 10, 10]
+@pytest.mark.parametrize(("announced", "covered"), [("", 10), ("Resuming from checkpoint at step 16\n", 5)])
+def test_first_record_of_an_attempt_covers_the_steps_since_the_resume(
+    read: Callable[[str], Log], announced: str, covered: int
+) -> None:
+    """The usual number of steps, where no line says at which step the run goes on."""
+    before, behind = ("".join(f"step {n} | loss: 2.0\n" for n in steps) for steps in ((10, 20, 30), (20, 30)))
+    log = read(before + announced + behind)
+    done, attempt = (log.records[name].to_numpy().astype(float) for name in ("step", "attempt"))
+    records = axes.Records(log.records, done, attempt, numbered=False)
+    assert axes.gaps(records, log.events).tolist() == [10, 10, 10, covered, 10]
 
 
 def test_step_times_are_multiplied_by_the_steps_they_cover(read: Callable[[str], Log]) -> None:
