@@ -86,7 +86,7 @@ def curves(lines: Sequence[RunCurve], axes: Sequence[str] = BY) -> list[Section]
     evaluated = [name for name in names if metrics.is_evaluation(name, lines)]
     others = [name for name in names if name not in MAIN and name not in evaluated]
     main = [panel for name in MAIN if (panel := metrics.metric_panel(name, lines, axes))]
-    by_time = [also for panel in main if panel.name == "loss" and (also := metrics.only_by("time", panel))]
+    by_time = [also for panel in main if panel.name == "loss" and (also := metrics.by_time(panel))]
     sections = [
         Section("Training", [*main[:1], *by_time, *main[1:]]),
         Section("Evaluation", _panels([n for n in evaluated if _is_curve(n, lines)], lines, axes)),

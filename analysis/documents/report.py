@@ -6,15 +6,18 @@ them out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from gputel.analysis import text
-from gputel.analysis.align.join import sampled_s
+from gputel.analysis.align.join import JOULES, sampled_s
 from gputel.analysis.align.uncertainty import whole_energy_error
-from gputel.analysis.document import Conversion, Document, FactList, Section, Table, rows
+from gputel.analysis.compare.axes import floats
+from gputel.analysis.document import Bars, Conversion, Document, FactList, Section, Table, rows
 from gputel.analysis.documents import parse
 from gputel.analysis.documents.headline import (
     energy_of,
@@ -22,7 +25,6 @@ from gputel.analysis.documents.headline import (
     over_measured,
 )
 from gputel.analysis.documents.machine import machine_facts
-from gputel.analysis.documents.panels import gpus
 from gputel.analysis.documents.panels.over_time import machine_section, telemetry_sections
 from gputel.analysis.documents.record import SENSORS, TOO_FEW, sensor_refresh
 from gputel.analysis.documents.report_tables import (
@@ -60,7 +62,7 @@ def report_document(
     `price` is dollars per GPU hour.
     """
     subject = report.subject
-    bars = list(gpus.time_panels(report.totals, subject.name)) if panels else []
+    bars = list(_bars(report)) if panels else []
     curves: list[Section] = []
     conversions: list[Conversion] = []
     if panels:
@@ -195,6 +197,18 @@ def _findings(report: Report) -> FactList:
         questions.setdefault(words, []).append(QUESTIONS.get(verdict.question, verdict.question))
     pairs = {", ".join(names): words for words, names in questions.items()}
     return FactList({} if _nothing(report) else pairs, title="Findings")
+
+
+def _bars(report: Report) -> Iterator[Bars]:
+    """Time and energy by phase; none of time where nothing was printed, none of energy where none was measured."""
+    totals, run = report.totals, report.subject.name
+    for name, title, unit, column in (
+        ("time-spent", "Time by phase", "s", pl.col("duration_s")),
+        ("energy-spent", "Energy by phase", "J", JOULES),
+    ):
+        values = floats(totals.select(column.alias("value"))["value"])
+        if np.nansum(values) > 0:
+            yield Bars(name, title, unit, (run,), tuple(totals["kind"].to_list()), values[None, :])
 
 
 def _time(report: Report) -> Table:

@@ -3,32 +3,21 @@
 Ticks go in as they were sampled or as whole seconds: of these the mean is drawn between the extremes of the second,
 so that a peak of 10 ms is as high in the page of a week as in that of a minute. Of more than a few GPUs the mean of
 all is shown between the lowest and the highest, each GPU when asked for, and a heat map of GPUs over time.
-
-What each step cost -> panels: energy and power of a step, energy per token, by time and by step.
-
-Time and energy of a run -> bars by phase: start, training, evaluation, checkpoint, idle.
-
-What happened in a run -> markers: events of its log by step, spans of its recording by time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from gputel.analysis.align.join import JOULES, WHOLE
 from gputel.analysis.align.windows import Gaps, gaps, gaps_between
-from gputel.analysis.document import Bars, Curves, Heat, Level, Marker, Numbers, PlotAxis, Series
-from gputel.analysis.text import event
+from gputel.analysis.compare.axes import floats
+from gputel.analysis.document import Curves, Heat, Level, Marker, Numbers, PlotAxis, Series
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.readings import BY_NAME
-
-if TYPE_CHECKING:
-    from gputel.analysis.compare.curves import RunPhase
 
 FEW_GPUS = 4  # each of which is shown; of more, their mean and a heat map
 COLUMNS = 240  # of the heat map
@@ -213,8 +202,7 @@ def _heat(kind: GpuPanel, gpus: Sequence[_Gpu], axis: PlotAxis, link: str) -> He
 
 def _values(gpu: _Gpu, reading: str, statistic: str) -> Numbers:
     column = gpu.rows[_column(gpu.rows, reading, statistic)]
-    values: Numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
-    return np.insert(values, gpu.breaks, np.nan)
+    return np.insert(floats(column), gpu.breaks, np.nan)
 
 
 def _measured(rows: pl.DataFrame, reading: str) -> bool:
@@ -228,97 +216,3 @@ def _has(rows: pl.DataFrame, reading: str) -> bool:
 def _column(rows: pl.DataFrame, reading: str, statistic: str) -> str:
     """The columns of a reading: one of ticks, three of whole seconds."""
     return f"{reading}_{statistic}" if "ticks" in rows.columns else reading
-
-
-COSTS = (
-    ("energy-per-step", "Energy per step", "J", pl.when(pl.col("measured") >= WHOLE).then(JOULES)),
-    ("energy-per-token", "Energy per token", "J", pl.col("j_per_token")),
-)
-
-
-def energy_panels(
-    steps: pl.DataFrame, time: PlotAxis, run: str, marks: Sequence[Marker] = (), link: str = "recording"
-) -> Iterator[Curves]:
-    """`steps` as `align.per_step` has them. A step lies where it ended."""
-    if steps.is_empty() or time.start_ns is None:
-        return
-    x = {
-        "time": np.round((steps["end"].dt.epoch("ns").to_numpy() - time.start_ns) / 1e9, 3),
-        "step": numbers(steps["step"]),
-    }
-    for name, title, unit, column in COSTS:
-        y = numbers(steps.select(column.alias("value"))["value"])
-        if np.isfinite(y).any():
-            axes = (time, PlotAxis("step", "step"))
-            series = (Series(run, x, y, run=run),)
-            curves = Curves(name, title, axes, PlotAxis(name, title, unit), series, tuple(marks))
-            yield replace(curves, noisy=True, steady=True, link=link)
-
-
-def numbers(column: pl.Series) -> Numbers:
-    values: Numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
-    return values
-
-
-def time_panels(totals: pl.DataFrame, run: str) -> Iterator[Bars]:
-    """Bars of `align.totals`; no bar of time where nothing was printed, none of energy where none was measured."""
-    for name, title, unit, column in (
-        ("time-spent", "Time by phase", "s", pl.col("duration_s")),
-        ("energy-spent", "Energy by phase", "J", JOULES),
-    ):
-        values = totals.select(column.cast(pl.Float64).fill_null(float("nan")).alias("value"))[
-            "value"
-        ].to_numpy()
-        if len(values) and np.nansum(values) > 0:
-            yield Bars(name, title, unit, (run,), tuple(totals["kind"].to_list()), values[None, :])
-
-
-SHOWN = ("checkpoint", "resume", "restart", "nan", "oom", "nccl", "traceback", "stop")
-"""Events of a log; evaluations have panels of their own."""
-MOST = 200  # of one kind: more would hide the curves
-MOST_SPANS = 2000
-
-
-def in_log(track: RunPhase, run: str) -> Iterator[Marker]:
-    """Marks for the events of a log with one phase; of several, an event does not say to which it belongs."""
-    log = track.subject.log
-    if len({phase for phase, _ in log.places}) > 1:
-        return
-    for kind in SHOWN:
-        events = log.events.filter((pl.col("kind") == kind) & pl.col("step").is_not_null())
-        for step, text in events.select("step", "text").head(MOST).iter_rows():
-            yield Marker(
-                kind, f"{run}, {event(kind)} at step {step:,}: {text}"[:300], _places(track, step), run=run
-            )
-
-
-def _places(track: RunPhase, step: int) -> dict[str, float]:
-    done = np.array([step + track.from_zero], dtype=np.float64)
-    places = {name: float(track.at(name, done)[0]) for name in track.costs}
-    return {"step": float(step), **{name: x for name, x in places.items() if np.isfinite(x)}}
-
-
-def in_time(spans: pl.DataFrame, start_ns: int) -> Iterator[Marker]:
-    """Markers for spans other than training; of many the longest."""
-    others = spans.filter(pl.col("kind") != "train")
-    length = pl.col("end") - pl.col("start")
-    shown = others.sort(length, descending=True).head(MOST_SPANS).sort("start", maintain_order=True)
-    for kind, start, end, step, text in shown.select(
-        "kind", pl.col("start", "end").dt.epoch("ns"), "step", "text"
-    ).iter_rows():
-        at, until = (start - start_ns) / 1e9, (end - start_ns) / 1e9
-        words = [event(kind), "" if step is None else f"at step {step:,}", f"{until - at:.3f} s", text or ""]
-        yield Marker(kind, ", ".join(word for word in words if word)[:300], {"time": at}, {"time": until})
-
-
-def at_moments(events: pl.DataFrame, start_ns: int) -> Iterator[Marker]:
-    """Events of a log or a recorder: `time`, `kind`, `text`. Evaluations and checkpoints are spans."""
-    moments = events.filter(
-        pl.col("time").is_not_null() & ~pl.col("kind").is_in(["eval", "checkpoint", "epoch"])
-    )
-    for kind in moments["kind"].unique(maintain_order=True):
-        of_kind = moments.filter(pl.col("kind") == kind).head(MOST)
-        for moment, text in of_kind.select(pl.col("time").dt.epoch("ns"), "text").iter_rows():
-            yield Marker(
-                str(kind), f"{event(str(kind))}: {text or ''}"[:300], {"time": (moment - start_ns) / 1e9}
-            )

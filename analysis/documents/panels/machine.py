@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
+from gputel.analysis.compare.axes import floats
 from gputel.analysis.document import Curves, Marker, PlotAxis, Series
 from gputel.telemetry.clock import SECOND
 
@@ -100,7 +100,7 @@ def _series(kind: MachinePanel, frame: pl.DataFrame, time: PlotAxis, length_s: f
             most: float | None = rows[column].max()  # type: ignore[assignment]
             if most:
                 name = " ".join([*_names(keys, key), word]).strip()
-                y = rows[column].fill_null(float("nan")).to_numpy().astype(np.float64)
+                y = floats(rows[column])
                 curves.append((most, Series(name, {"time": rows["_x"].to_numpy()}, y)))
     least = sorted((most for most, _ in curves), reverse=True)[:MOST][-1:]
     highest = [series for most, series in curves if [most] >= least]

@@ -17,9 +17,10 @@ import polars as pl
 
 from gputel.analysis.columns import MAIN, VALIDATION
 from gputel.analysis.compare import curves
+from gputel.analysis.compare.axes import floats
 from gputel.analysis.compare.curves import MetricCurve, RunPhase, metric_curve
 from gputel.analysis.document import Curves, Level, Marker, Numbers, PlotAxis, Series, Style
-from gputel.analysis.documents.panels import gpus
+from gputel.analysis.documents.panels import markers
 from gputel.analysis.documents.panels.run_axes import (
     COST,
     ENERGY,
@@ -91,7 +92,7 @@ class RunCurve:
         )  # fmt: skip
 
 
-def metric_panel(metric: str, lines: Sequence[RunCurve], axes: Sequence[str] = tuple(AXES)) -> Curves | None:
+def metric_panel(metric: str, lines: Sequence[RunCurve], axes: Sequence[str]) -> Curves | None:
     """A panel by the first of `axes`, with a switch to the others that a run has; None without a point to draw."""
     evaluated = all(metric not in line.track.subject.log.metrics() for line in lines)
     panel = KNOWN.get(metric) or _unknown(metric, lines, evaluated)
@@ -106,7 +107,7 @@ def metric_panel(metric: str, lines: Sequence[RunCurve], axes: Sequence[str] = t
         axes=tuple(AXES[name] for name in axes if name in shared_axes),
         y=PlotAxis(metric, metric if panel.unit is None else panel.title, panel.unit),
         series=tuple(drawn),
-        marks=tuple(mark for line in lines for mark in gpus.in_log(line.track, line.run)),
+        marks=tuple(mark for line in lines for mark in markers.in_log(line.track, line.run)),
         noisy=panel.noisy,
         steady=panel.steady,
         link="runs",
@@ -133,7 +134,7 @@ def over_time(
             continue
         metric = KNOWN[name]
         seconds = (rows["time"].dt.epoch("ns").to_numpy() - time.start_ns) / 1e9
-        step = rows["step"].cast(float).fill_null(np.nan).to_numpy()
+        step = floats(rows["step"])
         places = step_axes.places(step, evaluated=evaluated)
         x = {"time": _rounded(seconds, "time"), **places}
         series = (Series(run, x, rows[column].cast(float).to_numpy(), run=run, style=metric.style),)
@@ -150,13 +151,11 @@ def over_time(
         )
 
 
-def only_by(axis: str, panel: Curves) -> Curves | None:
-    """The same curves on one axis, whatever the page is switched to; None where none of them has it."""
-    axes = tuple(axis_of_panel for axis_of_panel in panel.axes if axis_of_panel.name == axis)
+def by_time(panel: Curves) -> Curves | None:
+    """The same curves by time, whatever axis the page is switched to; None where none of them has times."""
+    axes = tuple(axis for axis in panel.axes if axis.name == "time")
     return (
-        replace(panel, name=f"{panel.name}-{axis}", title=f"{panel.title} by {axis}", axes=axes)
-        if axes
-        else None
+        replace(panel, name=f"{panel.name}-time", title=f"{panel.title} by time", axes=axes) if axes else None
     )
 
 
@@ -218,8 +217,8 @@ def differences(comparison: Comparison) -> Curves | None:
     series = [
         Series(
             run,
-            {comparison.by: gpus.numbers(rows["x"])},
-            gpus.numbers(rows["difference"]),
+            {comparison.by: floats(rows["x"])},
+            floats(rows["difference"]),
             run=run,
             tint=tint,
         )
@@ -247,11 +246,11 @@ def bands(comparison: Comparison) -> Curves | None:
     series = []
     for tint, group in enumerate(comparison.runs):
         rows = comparison.common.filter(pl.col("run") == group)
-        mean, off = gpus.numbers(rows["value"]), np.nan_to_num(gpus.numbers(rows["deviation"]))
+        mean, off = floats(rows["value"]), np.nan_to_num(floats(rows["deviation"]))
         series.append(
             Series(
                 group,
-                {comparison.by: gpus.numbers(rows["x"])},
+                {comparison.by: floats(rows["x"])},
                 mean,
                 mean - off,
                 mean + off,

@@ -9,13 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from gputel.analysis.align import timestamps
+from gputel.analysis.align.join import JOULES, WHOLE
 from gputel.analysis.align.windows import longest_silence_ns
-from gputel.analysis.document import Conversion, Heat, Level, Marker, Panel, PlotAxis, Section
-from gputel.analysis.documents.panels import gpus, machine, metrics, samples, spectrogram
-from gputel.analysis.documents.panels.run_axes import conversions, step_axes
+from gputel.analysis.compare.axes import floats
+from gputel.analysis.document import Conversion, Curves, Heat, Level, Marker, Panel, PlotAxis, Section, Series
+from gputel.analysis.documents.panels import gpus, machine, markers, metrics, samples, spectrogram
+from gputel.analysis.documents.panels.run_axes import STEP, conversions, step_axes
 from gputel.analysis.documents.panels.samples import drawn_samples
 from gputel.analysis.documents.panels.spectrogram import Aliases, LowPass, SpectrumWindows
 from gputel.analysis.report import run_report
@@ -29,6 +32,10 @@ SLOWEST_HZ = 0.95  # readings below it have no spectrum of evaluations
 FASTEST_STEPS_HZ = 20.0  # readings from which on hardly any training's steps are folded down
 ENOUGH_HZ = 2.0  # readings from which on a second has several, so that it can be low-passed
 MINUTE_S, TEN_MINUTES_S = 60.0, 600.0
+COSTS = (
+    ("energy-per-step", "Energy per step", "J", pl.when(pl.col("measured") >= WHOLE).then(JOULES)),
+    ("energy-per-token", "Energy per token", "J", pl.col("j_per_token")),
+)
 
 
 @dataclass(frozen=True)
@@ -81,9 +88,9 @@ def _staged(report: Report, *, keep_idle: bool) -> Stage | None:
     start, end = (first, last) if keep_idle else _at_work(report, frame, first, last)
     recording = report.subject.recording
     events = [report.placed.events, *([recording.events] if recording else [])]
-    markers = [
-        *gpus.in_time(report.spans, start),
-        *(marker for rows in events for marker in gpus.at_moments(rows, start)),
+    marks = [
+        *markers.in_time(report.spans, start),
+        *(mark for rows in events for mark in markers.at_moments(rows, start)),
     ]
     length_s = (end - start) / SECOND
     return Stage(
@@ -91,7 +98,7 @@ def _staged(report: Report, *, keep_idle: bool) -> Stage | None:
         frame.filter(stamps.is_between(start, end)),
         PlotAxis("time", "time", "s", start),
         length_s,
-        tuple(marker for marker in markers if 0 <= marker.x["time"] <= length_s or marker.end),
+        tuple(mark for mark in marks if 0 <= mark.x["time"] <= length_s or mark.end),
         ((start - first) / SECOND, (last - end) / SECOND),
     )
 
@@ -141,7 +148,30 @@ def _curves(stage: Stage) -> Iterator[Panel]:
     placed = report.placed
     axes = step_axes(report.subject, placed.records)
     yield from metrics.over_time(placed.records, placed.evals, stage.time, name, stage.markers, axes)
-    yield from gpus.energy_panels(report.steps, stage.time, name, stage.markers)
+    yield from _step_costs(stage)
+
+
+def _step_costs(stage: Stage) -> Iterator[Curves]:
+    """Energy of each step and of its tokens, where the step ended."""
+    steps, start_ns, run = stage.report.steps, stage.time.start_ns, stage.report.subject.name
+    if steps.is_empty() or start_ns is None:
+        return
+    seconds = (steps["end"].dt.epoch("ns").to_numpy() - start_ns) / 1e9
+    x = {"time": np.round(seconds, 3), "step": floats(steps["step"])}
+    for name, title, unit, column in COSTS:
+        y = floats(steps.select(column.alias("value"))["value"])
+        if np.isfinite(y).any():
+            yield Curves(
+                name,
+                title,
+                (stage.time, STEP),
+                PlotAxis(name, title, unit),
+                (Series(run, x, y, run=run),),
+                stage.markers,
+                noisy=True,
+                steady=True,
+                link="recording",
+            )
 
 
 def _spectra(stage: Stage) -> Iterator[Heat | str | None]:
