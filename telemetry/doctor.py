@@ -75,7 +75,7 @@ def realtime() -> Check:
 
 
 def clock_source() -> Check:
-    cost_ns = _median_ns(time.monotonic_ns, 2000)
+    cost_ns = _median_ns(time.monotonic_ns)
     try:
         source = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource").read_text().strip()
     except OSError:
@@ -99,12 +99,12 @@ def synchronized() -> Check:
     return Check("wall clock", "good", "synchronized")
 
 
-def wake_ups(ticks: int = 100, period_ns: int = 5_000_000) -> Check:
+def wake_ups() -> Check:
     """How late a sleeping process wakes up, as the sampler would."""
     late = []
     deadline = time.monotonic_ns()
-    for _ in range(ticks):
-        deadline += period_ns
+    for _ in range(100):
+        deadline += 5_000_000
         time.sleep(max(0, deadline - time.monotonic_ns()) / 1e9)
         late.append((time.monotonic_ns() - deadline) / 1e6)
     worst = statistics.quantiles(late, n=100)[98]
@@ -168,9 +168,9 @@ def _existing(folder: Path) -> Path:
     return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
 
 
-def _median_ns(call: Callable[[], object], times: int) -> float:
+def _median_ns(call: Callable[[], object]) -> float:
     durations = []
-    for _ in range(times):
+    for _ in range(2000):
         began = time.perf_counter_ns()
         call()
         durations.append(time.perf_counter_ns() - began)

@@ -172,7 +172,7 @@ def _named(match: re.Match[str]) -> bool:
 def _named_in_prose(match: re.Match[str]) -> bool:
     """Whether a value after a colon in prose is a secret, by name or looks; in `pass: took 3 s` it is not."""
     certain = is_certain(match["name"])
-    looks_so = _is_mixed(match["secret"], 8) and not PARAMETER.fullmatch(match["secret"])
+    looks_so = _is_mixed(match["secret"]) and not PARAMETER.fullmatch(match["secret"])
     return _named(match) and (certain or looks_so)
 
 
@@ -180,9 +180,9 @@ def _is_long_key(word: str) -> bool:
     return len(word) >= 8 and any(letter in "0123456789=" for letter in word)
 
 
-def _is_mixed(word: str, least: int) -> bool:
+def _is_mixed(word: str) -> bool:
     letters = any(letter.isalpha() for letter in word)
-    return len(word) >= least and letters and any(letter.isdigit() for letter in word)
+    return len(word) >= 8 and letters and any(letter.isdigit() for letter in word)
 
 
 def _looks_random(match: re.Match[str]) -> bool:

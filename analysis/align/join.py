@@ -343,7 +343,7 @@ def _in_turn(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.Data
         pl.col("energy_counter_j").filter(_comparable()).sum().alias("_counted"),
         _sum_of("refreshes"),
         _sum_of("util_changes"),
-        _measured("util_error", _error_of_mean("util_error", seen).clip(upper_bound=100)),
+        _measured("util_error", _util_error(seen).clip(upper_bound=100)),
         pl.col("temp_peak_c", "mem_peak_mib").max(),
         *(_weighted(name, seen) for name in MEANS),
     )
@@ -390,9 +390,10 @@ def _measured(name: str, aggregated: pl.Expr) -> pl.Expr:
     return pl.when(pl.col(name).count() > 0).then(aggregated).alias(name)
 
 
-def _error_of_mean(name: str, by: pl.Expr) -> pl.Expr:
+def _util_error(by: pl.Expr) -> pl.Expr:
     """Returns the error of a mean of means, whose errors are independent."""
-    return (pl.col(name) * by).pow(2).sum().sqrt() / by.filter(pl.col(name).is_not_null()).sum()
+    error = pl.col("util_error")
+    return (error * by).pow(2).sum().sqrt() / by.filter(error.is_not_null()).sum()
 
 
 def _weighted(name: str, by: pl.Expr) -> pl.Expr:

@@ -46,7 +46,7 @@ def read_facts(folder: Path) -> CatalogueRow | None:
         return None
 
 
-def write_facts(folder: Path, gpus: Sequence[GpuTotals] | None = None) -> Path:
+def write_facts(folder: Path, gpus: Sequence[GpuTotals] | None = None) -> None:
     """Writes facts.json into a recording that has ended, by a rename; `gpus` are its totals, if they were made."""
     row = facts.computed(folder, gpus)
     if row is None:
@@ -54,7 +54,6 @@ def write_facts(folder: Path, gpus: Sequence[GpuTotals] | None = None) -> Path:
     document = {"schema": SCHEMA, "facts_version": FACTS_VERSION, "files": sizes(folder), **row.as_json()}
     content = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1).encode()
     write_whole(folder / NAME, content)
-    return folder / NAME
 
 
 def sizes(folder: Path) -> dict[str, int]:

@@ -245,7 +245,7 @@ def _grouped(frame: pl.DataFrame, members: dict[str, str] | None, keys: list[str
     if members is None:
         return frame
     first = next(iter(members.values()))
-    return groups.differences(groups.banded(frame, members, keys, "value"), keys, first)
+    return groups.differences(groups.banded(frame, members, keys), keys, first)
 
 
 def _averaged(

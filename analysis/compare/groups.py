@@ -40,16 +40,16 @@ def stated(settings: Mapping[str, Mapping[str, Any]], members: Members) -> dict[
     }
 
 
-def banded(frame: pl.DataFrame, members: Members, keys: Sequence[str], value: str) -> pl.DataFrame:
-    """Averages a frame by group: the mean of `value`, its `deviation`, and the number of `runs`."""
+def banded(frame: pl.DataFrame, members: Members, keys: Sequence[str]) -> pl.DataFrame:
+    """Averages a frame by group: the mean of its `value`, its `deviation`, and the number of `runs`."""
     grouped = _grouped(frame, members).group_by(*keys, "run", maintain_order=True)
     others = [
         pl.col(name).any() if kind == pl.Boolean else pl.col(name).mean()
         for name, kind in frame.schema.items()
-        if name not in (*keys, "run", value, "difference")
+        if name not in (*keys, "run", "value", "difference")
     ]
     return grouped.agg(
-        pl.col(value).mean(), *others, deviation=pl.col(value).std(), runs=pl.col(value).count()
+        pl.col("value").mean(), *others, deviation=pl.col("value").std(), runs=pl.col("value").count()
     )
 
 

@@ -173,7 +173,7 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
         gpus=case.gpus,
         account=account,
         case=case,
-        verdicts=judge_run(case, trained=not subject.log.records.is_empty()),
+        verdicts=judge_run(case),
     )
 
 
@@ -251,9 +251,9 @@ def _sensor(account: RecordingSummary | None) -> PowerSensor:
     return RECORDED
 
 
-def judge_run(case: Case, *, trained: bool = True) -> list[Verdict]:
+def judge_run(case: Case) -> list[Verdict]:
     """Returns the verdicts; those on training need a log, and those by GPU readings need real ones."""
-    recording = case.subject.recording
+    recording, trained = case.subject.recording, not case.subject.log.records.is_empty()
     simulated = recording.simulated if recording else None
     return [
         _without_gpus(case, question, simulated) if simulated and question in BY_GPU_READINGS else judge(case)

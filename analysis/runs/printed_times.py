@@ -63,7 +63,7 @@ def usual_dt(records: pl.DataFrame, log: LogLines) -> pl.Series:
     pauses = _pauses(log)
     paused = _between(records, np.concatenate(pauses))
     if not _mostly_paused(records, paused):
-        return _usual_of_most(records, ~paused)
+        return _usual_of_most(records, paused)
     known = pl.col("dt_ms").is_finite()
     first = pl.int_range(pl.len()).over(PLACE) == 0  # may have been compiled
     alone: Any = records.filter(known & ~first & ~paused)["dt_ms"].median()
@@ -71,16 +71,16 @@ def usual_dt(records: pl.DataFrame, log: LogLines) -> pl.Series:
     if alone is None:
         alone = behind if _without_pause(records, log, paused, behind) else None
     elif behind is not None and behind <= LONGER * alone:
-        return _usual_of_most(records, ~paused)
+        return _usual_of_most(records, paused)
     return pl.repeat(alone, records.height, dtype=pl.Float64, eager=True)
 
 
-def _usual_of_most(records: pl.DataFrame, alone: pl.Series) -> pl.Series:
+def _usual_of_most(records: pl.DataFrame, paused: pl.Series) -> pl.Series:
     """Returns the median near each record; those that are long, or the first of an attempt, do not count.
 
-    Nor do those that are not `alone`, where enough are.
+    Nor do those that are `paused`, where enough are not.
     """
-    dt = pl.col("dt_ms")
+    dt, alone = pl.col("dt_ms"), ~paused
     near = records.select(usual_near(dt)).to_series()  # dear: none is made twice
     is_long, is_later = _longer(dt, pl.lit(near), alone), pl.int_range(pl.len()).over(PLACE) > 0
     rows = records.select(alone=alone, steady=pl.when(~is_long & is_later).then(dt))

@@ -171,7 +171,7 @@ class CallReader:
             counters = []
             for i, slot in enumerate(self._columns.slots):
                 if size := slot.reading.bytes_a_count:
-                    narrow = self._columns.type_of(self.memory, 0, slot) == UNSIGNED_INT
+                    narrow = self._columns.type_of(self.memory, slot) == UNSIGNED_INT
                     most = self._pcie_bytes_s if size == 1 else NVLINK_BYTES_S
                     counters.append(Counter(slot.reading.name, i, size, narrow, most))
             self._rates = Rates(counters)

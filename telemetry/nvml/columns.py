@@ -84,9 +84,9 @@ class Columns:
         value = None if raw == UNAVAILABLE and code == "I" else whole(raw)
         return None if value is None else slot.convert(value)
 
-    def type_of(self, row: bytes | memoryview, offset: int, slot: ValueSlot) -> int:
+    def type_of(self, row: bytes | memoryview, slot: ValueSlot) -> int:
         """NVML's number for the type of a field."""
-        return self._head(row, offset, slot)[0]
+        return self._head(row, 0, slot)[0]
 
     def decode(self, raw: RawRows, values: Integers, valid: Bits) -> None:
         """Decode rows into arrays of (tick, GPU, reading)."""

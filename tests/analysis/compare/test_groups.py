@@ -27,7 +27,7 @@ def test_settings_that_vary_within_a_group_are_dropped() -> None:
 
 def test_group_of_one_run_has_no_deviation() -> None:
     frame = pl.DataFrame({"run": ["a", "b", "c"], "x": [0, 0, 0], "value": [1.0, 3.0, 5.0]})
-    banded = groups.banded(frame, MEMBERS, ["x"], "value")
+    banded = groups.banded(frame, MEMBERS, ["x"])
     assert banded["value"].to_list() == [2, 5]
     assert banded["deviation"].to_list() == [pytest.approx(2**0.5), None]
     assert groups.differences(banded, ["x"], "lr=1")["difference"].to_list() == [None, 3]
