@@ -58,13 +58,16 @@ def _is_defined(table: str, files: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("room", ["analysis", "gputel", "telemetry"])
-def test_docstring_of_a_folder_lists_files_and_functions_that_exist(room: str) -> None:
+def test_docstring_of_a_folder_that_lists_files_lists_all_of_them_and_no_other(room: str) -> None:
     for init in (ROOT / room).rglob("__init__.py"):
         tree = ast.parse(init.read_text())
-        rows = re.findall(r"^(\w+(?:, \w+)*) {2,}\S", ast.get_docstring(tree) or "", re.MULTILINE)
-        there = {path.stem for path in init.parent.iterdir()}
+        docstring = ast.get_docstring(tree) or ""
+        rows = re.findall(r"^(\w+)/? {2,}\S", docstring, re.MULTILINE)
+        files = {path.stem for path in init.parent.glob("*.py")} - {"__init__"}
+        there = files | {path.name for path in init.parent.iterdir() if path.is_dir()}
         there |= {node.name for node in ast.walk(tree) if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
-        assert {name for row in rows for name in row.split(", ")} - there == set(), init
+        assert set(rows) - there == set(), init
+        assert not rows or files - set(re.findall(r"\w+", docstring)) == set(), init
 
 
 def test_every_rule_that_the_code_cites_is_numbered_on_the_page_of_parse() -> None:

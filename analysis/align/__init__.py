@@ -5,11 +5,16 @@ measured(spans, gpu)   adds power, energy, utilization, temperature, clocks and 
 per_step(subject)      one row per record, its sums divided by the steps that it covers
 totals(measured)       sums by kind: where time and energy went
 
-timestamps   when each line was written; when the GPUs were busy
-spans        lines in order of time -> spans
+timestamps   when each line was written (timed_log); when the GPUs were busy
+late_lines   lines that come late -> the times at which their steps ended
+marks        lines in order of time
+spans        marks -> spans
 step_time    the time of a step, with its error
+step_parts   what a training's hooks recorded of a step, joined with the steps of its log
 samples      readings of one GPU at a time: ticks or whole seconds
 windows      sums, means, peaks and counter energy over windows of time; what a gap in the sampling is
 join         spans x samples -> cost of each span, step and kind
-offsets      clocks of nodes and ranks; overlap of log and telemetry
+uncertainty  the error of each time and each energy
+clocks       how far the clocks of nodes are apart, by the storage to which they send
+offsets      clocks of nodes and ranks by their lines; overlap of log and telemetry
 """

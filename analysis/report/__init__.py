@@ -12,6 +12,7 @@ machine_seconds  what job and machine did in the slow seconds
 overfitting   validation against training loss; the best checkpoint
 doubts        figures that cannot both be right
 gpu_totals    per GPU of a recording: power, energy, memory, throttling
+nodes         the nodes of a run: how often each is last, and how far their clocks are apart
 machine       CPU, memory, disks and networks around the GPUs
 summary       what ends a recording, and what `gputel info` shows
 checkup       a trial recording of this machine's GPUs, for `gputel doctor`

@@ -1,14 +1,19 @@
 """A path -> RunData: one run with its log, its GPU telemetry and its facts, the input of every analysis.
 
-RunData      a log, with the recording or the table of GPU readings beside it
-read_run     opens a run folder, a log, or a table of readings
-batch        tokens of a step, by figures that are checked against each other
-cross_checks figures of two sources -> doubts where they contradict each other
-facts        size, batch and GPUs of a run, each with its origin
-output       a run folder's recorded output -> Log
-paths        files and run folders under a path -> logs
-recording    the telemetry frames of a run folder
-sensors      how often a sensor really refreshed; energy by its counter
+RunData        a log, with the recording or the table of GPU readings beside it
+read_run       opens a run folder, a log, or a table of readings
+
+paths          files and run folders under a path -> logs; copies: which of them are one run
+output         a run folder's recorded output -> Log; api_rows: values that the training gave by itself
+recording      the telemetry frames of a run folder; scan: those of many, lazily
+inside_steps   the steps that hooks in a training recorded
+facts          size, batch and GPUs of a run, each with its origin
+batch          tokens of a step, by figures that are checked against each other; batch_changes: one that changes
+mfu            MFU as printed, as the log's own figures come to, and why the two differ
+record_gaps    the time between records
+printed_times  which printed step times hold more than a step
+sensors        how often a sensor really refreshed; energy by its counter
+cross_checks   figures of two sources -> doubts where they contradict each other; log_doubts has those of a log
 """
 
 from __future__ import annotations

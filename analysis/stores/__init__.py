@@ -2,10 +2,11 @@
 
 find            which paths are stores
 tensorboard     a folder of event files; event_files reads their bytes, event_record one record
-wandb           a `.wandb` file; wandb_log reads its framing, wandb_stats its system metrics
+wandb           a `.wandb` file; wandb_log reads its framing, wandb_machine what it says of the machine
 system_metrics  readings of GPUs that W&B, MLflow and trackio keep
 trainer_state   Hugging Face's trainer_state.json
 tables          CSV of Lightning, Keras, YOLO, Stable-Baselines3 and Ray Tune
+ray_tune        `result.json` of a trial of Ray Tune
 monitor_csv     episodes of one environment, as Stable-Baselines3's Monitor writes them
 dvclive         a folder of DVCLive
 repeats         files of a folder that only repeat a store beside them
@@ -14,6 +15,7 @@ mlruns          a run in a folder of MLflow
 protobuf        fields of protobuf messages; checksums: CRC-32C; plain_yaml: plain settings
 tags            what names mean here
 points          the values of a run, as every reader hands them over
+step_axes       tags of one store that count different things as their step
 assemble        the values of a run -> Log
 """
 

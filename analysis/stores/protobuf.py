@@ -9,6 +9,7 @@ from typing import NamedTuple
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 DOUBLE, FLOAT = struct.Struct("<d"), struct.Struct("<f")
 LONGEST = 10  # bytes of a varint
+LATEST_S = 9 * 10**9
 
 
 class WireError(ValueError):
@@ -68,3 +69,10 @@ def signed(value: int) -> int:
 
 def text(data: bytes, field: WireField) -> str:
     return data[field.start : field.end].decode(errors="replace")
+
+
+def moment_ns(data: bytes, field: WireField) -> int:
+    """A timestamp in ns since 1970; 0 of one that no run has."""
+    parts = {part.number: part for part in fields(data, field.start, field.end) if part.kind == VARINT}
+    seconds, rest = (signed(parts[number].value) if number in parts else 0 for number in (1, 2))
+    return seconds * 10**9 + rest if 0 < seconds < LATEST_S else 0

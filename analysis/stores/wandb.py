@@ -19,9 +19,19 @@ from typing import Any
 from gputel.analysis.logs.log import Provenance
 from gputel.analysis.logs.outcome import LogEvent, Status
 from gputel.analysis.logs.patterns import Reject
-from gputel.analysis.stores import wandb_machine, wandb_stats
+from gputel.analysis.stores import wandb_machine
 from gputel.analysis.stores.points import StoredRun, TagValues, from_rows, number, settings
-from gputel.analysis.stores.protobuf import BYTES, DOUBLE, VARINT, WireError, fields, signed, text, varint
+from gputel.analysis.stores.protobuf import (
+    BYTES,
+    DOUBLE,
+    VARINT,
+    WireError,
+    fields,
+    moment_ns,
+    signed,
+    text,
+    varint,
+)
 from gputel.analysis.stores.system_metrics import WANDB, SystemMetrics
 from gputel.analysis.stores.wandb_log import FORMAT, RecordReader
 from gputel.telemetry.own_files import is_foreign
@@ -301,7 +311,7 @@ def _take_run(data: bytes, at: int, end: int, read: _Read) -> None:
         elif part.number == 8 and part.kind == BYTES:
             read.name = text(data, part)
         elif part.number == 17 and part.kind == BYTES:
-            read.started = wandb_stats.nanoseconds(data, part.start, part.end) or None
+            read.started = moment_ns(data, part) or None
 
 
 def _take_exit(data: bytes, at: int, end: int, read: _Read) -> None:
@@ -318,7 +328,7 @@ def _take_output(data: bytes, at: int, end: int, read: _Read) -> None:
 
 
 def _take_stats(data: bytes, at: int, end: int, read: _Read) -> None:
-    wandb_stats.take(data, at, end, read.stats)
+    wandb_machine.take_readings(data, at, end, read.stats)
 
 
 def _take_machine(data: bytes, at: int, end: int, read: _Read) -> None:

@@ -1,15 +1,19 @@
-"""What W&B notes of the machine and the command -> where and how a run ran.
+"""What W&B notes of the machine and the command -> where and how a run ran; and its readings of the machine.
 
-It is in the `.wandb` file; older versions have it in `files/wandb-metadata.json` alone. Secrets are masked.
+The notes are in the `.wandb` file; older versions have them in `files/wandb-metadata.json` alone. Secrets are
+masked. The machine is read every 15 s, unless the run asked for more.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 from gputel.analysis.logs.log import Provenance
-from gputel.analysis.stores.protobuf import BYTES, fields, text
+from gputel.analysis.stores.points import number
+from gputel.analysis.stores.protobuf import BYTES, fields, moment_ns, text
+from gputel.analysis.stores.system_metrics import SystemMetrics
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.own_files import is_foreign, read_own
 from gputel.telemetry.secrets import mask, mask_argv
@@ -40,6 +44,19 @@ def add(known: Provenance, data: bytes, at: int, end: int) -> Provenance:
     return replace(known, command=_masked([*program, *arguments])) if program else known
 
 
+def take_readings(data: bytes, at: int, end: int, metrics: SystemMetrics) -> None:
+    """Takes one record of readings."""
+    moment, cells = 0, dict[str, float | None]()
+    for part in fields(data, at, end):
+        if part.number == 2 and part.kind == BYTES:
+            moment = moment_ns(data, part)
+        elif part.number == 3 and part.kind == BYTES:
+            name, value = _reading(data, part.start, part.end)
+            cells[name] = value
+    for name, value in cells.items():
+        metrics.take(moment, name, value)
+
+
 def beside(wandb_file: Path) -> Provenance | None:
     """Reads `wandb-metadata.json`; None without it."""
     file = wandb_file.parent / METADATA
@@ -59,6 +76,16 @@ def beside(wandb_file: Path) -> Provenance | None:
         commit=_word(git.get("commit")) if isinstance(git, dict) else None,
         gpu=_word(said.get("gpu")),
     )
+
+
+def _reading(data: bytes, at: int, end: int) -> tuple[str, float | None]:
+    name, value = "", None
+    for part in fields(data, at, end):
+        if part.number == 1 and part.kind == BYTES:
+            name = text(data, part)
+        elif part.number == 16 and part.kind == BYTES:
+            value = number(json.loads(data[part.start : part.end]))
+    return name, value
 
 
 def _commit(data: bytes, at: int, end: int) -> str | None:
