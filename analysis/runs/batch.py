@@ -84,7 +84,7 @@ def batch_figures(log: PrintedFigures) -> BatchFigures:
     printed = _number(log.config.get("batch_tokens"))
     counted, counted_error = _counted(log)
     rounding = _rounding(log) if printed is None and counted is None else 0.0
-    changing = changing_batch(log, printed)
+    changing = changing_batch(log.records, printed)
     rate = None if "dt_ms" in log.records.columns else printed_median(log.records, "tok_per_sec", above=0.0)
     per_gpu = "tok_per_sec" in log.sources and log.sources["tok_per_sec"].unit == PER_GPU
     return BatchFigures(

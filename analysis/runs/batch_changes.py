@@ -6,7 +6,7 @@ many records: where they scatter, a throughput may be a running mean.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -20,11 +20,6 @@ LEVEL, FEWEST = 9, 27  # records around one whose median is its level, and how m
 STEADY = 0.9  # share of the records that are at the level of those around them
 WHOLE = 0.5  # half a digit of a count that is not rounded
 PLACE = ("phase", "attempt")
-
-
-class PrintedRecords(Protocol):
-    @property
-    def records(self) -> pl.DataFrame: ...
 
 
 class MeanBatch(NamedTuple):
@@ -44,12 +39,12 @@ class _Batches(NamedTuple):
     error: float
 
 
-def changing_batch(log: PrintedRecords, printed: float | None) -> MeanBatch | None:
+def changing_batch(records: pl.DataFrame, printed: float | None) -> MeanBatch | None:
     """Returns the mean batch of a run whose batch changes; None of one batch.
 
     `printed` is the batch that the log names. It is doubtful unless it is the mean.
     """
-    found = _by_count(log.records) or _by_rate(log.records)
+    found = _by_count(records) or _by_rate(records)
     if found is None:
         return None
     batches = found.rows["tokens"]

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from gputel.telemetry.clock import SECOND
+
+if TYPE_CHECKING:
+    from gputel.analysis.logs.log import Log
 
 BLOCK = 20  # steps of a block of records, over which a coarse clock is good enough
 FINE = 0.01  # share of a gap: a clock that is finer than this tells the time of one gap
@@ -29,17 +32,6 @@ MEDIAN = 1.25  # standard error of a median, times that of a mean
 FEW = 64  # values by which most units are ruled out before all are looked at
 FEWEST_GAPS = 3  # between records, that tell the time of a step
 Numbers = npt.NDArray[np.float64]
-
-
-class StampedLog(Protocol):
-    """The tables of a log with times."""
-
-    @property
-    def records(self) -> pl.DataFrame: ...
-    @property
-    def evals(self) -> pl.DataFrame: ...
-    @property
-    def events(self) -> pl.DataFrame: ...
 
 
 @dataclass(frozen=True)
@@ -95,7 +87,7 @@ def time_by_gaps(gaps: pl.DataFrame, resolution_s: float) -> StepTime | None:
     return _by_coarse_clock(gaps, resolution_s)
 
 
-def step_by_stamps(log: StampedLog, *, recorded: bool) -> StepTime | None:
+def step_by_stamps(log: Log, *, recorded: bool) -> StepTime | None:
     """Returns the time of a step by a log's timestamps, or by those of a recorder; None of too few records."""
     stamps = log.records["time"].drop_nulls().dt.epoch("ns")
     whole = not recorded and bool((stamps % SECOND == 0).all())
