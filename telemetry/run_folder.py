@@ -17,6 +17,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,6 @@ class RunFolder:
 
 def default_path(stamp: Stamp, name: str, under: Path = Path("runs")) -> Path:
     """`runs/20261121-013500-d16`; a second run within the same second gets a number at its end."""
-    from datetime import datetime
-
     moment = datetime.fromtimestamp(stamp.wall // 1_000_000_000)
     first = path = under / f"{moment:%Y%m%d-%H%M%S}-{file_name(name)}"
     number = 2

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
+import polars as pl
+
 from gputel.analysis import columns
 from gputel.analysis.logs.outcome import LogEvent, Status
 from gputel.analysis.logs.patterns import Field, Reject
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from gputel.analysis.doubts import Doubt
     from gputel.analysis.logs.clock_jumps import ClockJump
     from gputel.analysis.logs.gpu_tables import Telemetry
@@ -137,8 +137,6 @@ class Log:
     @cached_property
     def steps(self) -> pl.DataFrame:
         """One row per step of each phase, from its last attempt; the mean where several ranks print it."""
-        import polars as pl
-
         if self._is_straight():
             return self.records
         rows = self.records.filter(pl.col("step").is_not_null())
@@ -168,8 +166,6 @@ class Log:
 
     def _counts_within_epochs(self) -> bool:
         """Whether the step count starts again in every epoch: `Epoch 2 Batch 100`."""
-        import polars as pl
-
         if "epoch" not in self.records.columns:
             return False
         falls = (pl.col("step") < pl.col("step").shift(1)) & (pl.col("epoch") > pl.col("epoch").shift(1))

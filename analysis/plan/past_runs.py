@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from gputel.analysis import text
 from gputel.analysis.plan import inputs
 from gputel.analysis.plan.estimate import Estimate, measured
@@ -19,8 +21,6 @@ from gputel.telemetry.errors import GputelError
 from gputel.trainer.gpus import find_gpu, gpus
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from gputel.analysis.plan.timing import Overheads, TrainingTime
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.facts import Fact
@@ -275,8 +275,6 @@ def _used_gib(subject: RunData) -> float | None:
 
 def _watts(subject: RunData) -> Estimate | None:
     """Returns power per GPU during the steps; during the whole recording without timestamps."""
-    import polars as pl
-
     frame = subject.gpu
     if frame is None or "power_w" not in frame.columns:
         return None

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from gputel.analysis import document, text
 from gputel.analysis.report.gpu_totals import GpuTotals, gpu_totals
 from gputel.analysis.report.machine import (
@@ -285,8 +287,6 @@ def run_contents(path: Path) -> RunContents:
 
 
 def telemetry(recording: Recording) -> RecordedReadings | None:
-    import polars as pl
-
     seconds = recording.gpu_1s
     if seconds.is_empty():
         return None

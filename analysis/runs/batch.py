@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import polars as pl
+
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.logs.names import PER_GPU
 from gputel.analysis.runs.batch_changes import WHOLE, MeanBatch, changing_batch
 from gputel.analysis.runs.record_gaps import DITHERED, half_digit, median_with_error, printed_median
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from gputel.analysis.logs.patterns import Field
 
 AGREE = 0.05  # relative difference between figures that agree: a printed rate may be a running mean
@@ -243,8 +243,6 @@ def _counted(log: PrintedFigures) -> tuple[float | None, float]:
 
     Of a count that is rounded, such as `31.5M`, it is the growth over all records, or the one round batch near it.
     """
-    import polars as pl
-
     records = log.records
     if not {"tokens", "step"} <= set(records.columns):
         return None, 0.0

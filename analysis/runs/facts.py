@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from gputel.analysis.runs.batch import BatchFigures, PrintedFigures, batch_figures, step_tokens
 from gputel.trainer.gpus import GpuModel, find_gpu, gpus
-
-if TYPE_CHECKING:
-    import polars as pl
 
 PRINTED = "printed"
 RECORDED = "recorded"
@@ -159,8 +158,6 @@ def _in_table(readings: pl.DataFrame | None) -> Fact | None:
 
 def _limits_in_table(readings: pl.DataFrame | None) -> Fact | None:
     """Sums the GPUs' power limits: of each, the one that held for most of the time."""
-    import polars as pl
-
     if readings is None or "power_limit_w" not in readings.columns:
         return None
     limits = readings.group_by("gpu").agg(pl.col("power_limit_w").cast(pl.Float64).median())["power_limit_w"]

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputel.analysis import stores
+from gputel.analysis import progress, stores
 from gputel.analysis.logs import files
 from gputel.analysis.logs.files import DEFAULT, Limits, read_file, read_files
 from gputel.telemetry import own_files, run_folder
@@ -219,7 +219,7 @@ def read_many(
 
     Reads here, or on all cores where what is left to read pays for more processes.
     """
-    from gputel.analysis import progress, spread
+    from gputel.analysis import spread
 
     sizes = {path: bytes_of(path) for path in paths}
 

@@ -6,6 +6,7 @@ still being written, and after a crash.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -156,8 +157,6 @@ class Recording:
     @cached_property
     def events(self) -> pl.DataFrame:
         """Recorder events in order: `time`, `kind`, `text`, `node` if there are several, `facts` as JSON."""
-        import json
-
         import polars as pl
 
         rows = [

@@ -9,7 +9,17 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gputel.analysis.stores.protobuf import BYTES, DOUBLE, FIXED32, FLOAT, WireField, fields, signed, text
+from gputel.analysis.stores.protobuf import (
+    BYTES,
+    DOUBLE,
+    FIXED32,
+    FLOAT,
+    WireField,
+    fields,
+    signed,
+    text,
+    varint,
+)
 
 SESSION_START = 1
 HPARAMS = "hparams"
@@ -193,8 +203,6 @@ def _packed(data: bytes, part: WireField) -> Iterator[int]:
     if part.kind != BYTES:
         yield part.value
         return
-    from gputel.analysis.stores.protobuf import varint
-
     at = part.start
     while at < part.end:
         value, at = varint(data, at, part.end)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gputel.analysis import progress
 from gputel.cli import options, progress_line, show
 from gputel.cli.help import Command, Groups
 from gputel.telemetry.errors import GputelError
@@ -165,7 +166,7 @@ def _compare_totals(
     named: Sequence[RunSource], kinds: list[str], out: Path, *, force: bool, as_json: bool
 ) -> None:
     """Puts the totals of many runs beside each other, by their facts."""
-    from gputel.analysis import document, progress
+    from gputel.analysis import document
     from gputel.analysis.catalogue import answer, index
     from gputel.analysis.documents.runs import runs_document
 

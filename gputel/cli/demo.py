@@ -15,6 +15,7 @@ import click
 from gputel import demo
 from gputel.cli import compare, report, show
 from gputel.cli.help import Command
+from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 
 GPUTEL = (sys.executable, "-m", "gputel")
@@ -93,8 +94,6 @@ def _training(number: int, steps: int, out: Path) -> list[str]:
 
 def _clear(out: Path, folders: tuple[Path, ...]) -> None:
     """Removes what an earlier demo made; anything else in its place is an error."""
-    from gputel.telemetry import run_folder
-
     if out.exists() and not out.is_dir():
         raise GputelError(str(out), "is a file, not a folder", "choose another --out")
     for folder in folders:

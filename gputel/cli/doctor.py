@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gputel.cli import options
+from gputel.cli import options, show
 from gputel.cli.help import Command
 
 EXAMPLES = (
@@ -28,7 +28,6 @@ def command(ctx: click.Context, simulate: str | None, out: str, address: str | N
     """Check what keeps this machine from recording well, and how to fix it."""
     from gputel.analysis.documents.doctor import doctor_document
     from gputel.analysis.report import checkup
-    from gputel.cli import show
     from gputel.telemetry import doctor
 
     machine = list(doctor.examine(Path(out)))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gputel.cli import progress_line
+from gputel.analysis import progress, text
+from gputel.cli import progress_line, show
 from gputel.cli.help import Command
 
 if TYPE_CHECKING:
@@ -83,10 +84,9 @@ def command(
 
 
 def _write_ticks(path: Path, csv: Path | None, parquet: Path | None, layout: str, *, force: bool) -> None:
-    from gputel.analysis import document, progress, text
+    from gputel.analysis import document
     from gputel.analysis.exports import recording
     from gputel.analysis.runs.recording import open_recording
-    from gputel.cli import show
 
     caution = document.caution(open_recording(path).simulated)
     for target, write in ((csv, recording.to_csv), (parquet, recording.to_parquet)):
@@ -98,9 +98,7 @@ def _write_ticks(path: Path, csv: Path | None, parquet: Path | None, layout: str
 
 
 def _write_seconds(path: Path, csv: Path | None, parquet: Path | None, table: str, *, force: bool) -> None:
-    from gputel.analysis import text
     from gputel.analysis.exports import recording
-    from gputel.cli import show
 
     for target, write in ((csv, recording.seconds_to_csv), (parquet, recording.seconds_to_parquet)):
         if target is not None:
@@ -110,7 +108,7 @@ def _write_seconds(path: Path, csv: Path | None, parquet: Path | None, table: st
 
 def _write_for_tool(word: str, to: str, out: str | None, *, force: bool) -> None:
     from gputel.analysis.exports.series import exported, library
-    from gputel.cli import show, sources
+    from gputel.cli import sources
 
     if to != "tensorboard":
         library(to)  # a missing one is said before a long log is read

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import options
+from gputel.cli import options, show
 from gputel.cli.help import Command
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ def command(name: str | None, as_json: bool) -> int:
     from gputel.analysis.document import Document, Section, Table
     from gputel.analysis.logs import formats
     from gputel.analysis.logs.formats import samples
-    from gputel.cli import show
 
     chosen = (formats.find(name),) if name else formats.shipped()
     found = {known.name: samples.check(known) for known in chosen}

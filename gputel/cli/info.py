@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gputel.cli import options
+from gputel.cli import options, show
 from gputel.cli.help import Command
 
 EXAMPLES = (
@@ -23,7 +23,7 @@ def command(run: str, as_json: bool) -> None:
     """
     from gputel.analysis.documents.record import info_document
     from gputel.analysis.report.summary import run_contents
-    from gputel.cli import show, sources
+    from gputel.cli import sources
 
     contents = run_contents(sources.one_run(sources.fetched(run)))
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gputel.cli import options
+from gputel.cli import options, show
 from gputel.cli.help import Command
 
 EXAMPLES = (
@@ -24,7 +24,7 @@ def command(run: str, as_json: bool) -> None:
     from gputel.analysis.documents.nodes import nodes_document
     from gputel.analysis.report.nodes import node_rows
     from gputel.analysis.runs import read_run
-    from gputel.cli import show, sources
+    from gputel.cli import sources
 
     subject = read_run(sources.one_run(sources.fetched(run)))
     rows = node_rows(subject)

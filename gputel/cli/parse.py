@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gputel.analysis import text
 from gputel.cli import options, progress_line, show
 from gputel.cli.help import Command, Groups
 from gputel.telemetry.errors import GputelError
@@ -261,15 +262,11 @@ def _print_notes(logs: list[Log], skipped: list[Skipped], *, verbose: bool) -> N
 
 
 def _in_lines(log: Log) -> str:
-    from gputel.analysis import text
-
     return "" if log.lines is None else f" in {text.counted(log.lines, 'line')}"
 
 
 def _refused(log: Log) -> str:
     """How many lines of a log, or records of a store, were not taken."""
-    from gputel.analysis import text
-
     count = len(log.rejects)
     if log.lines is None:
         return text.counted(count, "damaged record")

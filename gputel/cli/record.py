@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import guard, options, sync
+from gputel.cli import guard, options, show, sync
 from gputel.cli.help import Command, Groups
+from gputel.telemetry.clock import SystemClock
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.inside import environment
 from gputel.telemetry.inside.environment import LEVELS
 
 if TYPE_CHECKING:
@@ -207,8 +210,7 @@ def _record(
     The folder of a recording in which nothing happened is removed again.
     """
     from gputel.telemetry import run_folder, source_code
-    from gputel.telemetry.errors import GputelError
-    from gputel.telemetry.inside import drain, environment
+    from gputel.telemetry.inside import drain
     from gputel.telemetry.process import spawn, viewer
 
     spawn.fill_standard()
@@ -257,7 +259,7 @@ def _record(
 
 def _leave(segment: Segment, inside: Inside) -> None:
     """Takes the last rows and failures out of the folder in memory, and removes it."""
-    from gputel.telemetry.inside import drain, environment, unseen
+    from gputel.telemetry.inside import drain, unseen
 
     if inside.folder is not None:
         with contextlib.suppress(OSError):
@@ -272,7 +274,6 @@ def _leave(segment: Segment, inside: Inside) -> None:
 def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, Segment]:
     from gputel.cli import sources
     from gputel.telemetry import identity, run_folder
-    from gputel.telemetry.clock import SystemClock
 
     out_name = Path(asked["out"]).resolve().name if asked["out"] else ""
     name = asked["name"] or out_name or default_name(argv, asked["follow"])
@@ -335,7 +336,7 @@ def _finish(
     as_json: bool,
 ) -> None:
     """Compacts, prints the report, sends the rest. Whatever goes wrong must not cost the command its exit code."""
-    from gputel.cli import final_report, show
+    from gputel.cli import final_report
     from gputel.telemetry.store import compact
 
     fault = None

@@ -16,6 +16,7 @@ from gputel.analysis import progress
 from gputel.cli import options, show, sources
 from gputel.cli.sources import RunSource
 from gputel.telemetry.errors import GputelError, reason
+from gputel.telemetry.file_names import file_names
 
 if TYPE_CHECKING:
     from gputel.analysis.documents.reports import Lines
@@ -84,7 +85,6 @@ def show_reports(
 def _placed(named: Sequence[RunSource], out: Path, wanted: WantedReport) -> list[RunToReport]:
     """Gives each run a folder of its own, and refuses before any work what could not be written there."""
     from gputel.analysis.render import files
-    from gputel.telemetry.file_names import file_names
 
     if any(source.kind == "stdin" for source in named):
         raise GputelError("-", "standard input is reported alone", "leave out the others", exit_code=2)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gputel.analysis import progress
 from gputel.cli import options, progress_line, show
 from gputel.cli.help import Command, Groups
 
@@ -85,7 +86,6 @@ def command(
     PATH is a folder, a run, a log, a store or an address such as s3://bucket/runs/. Without one, asks about
     every PATH that was ever given, and ./runs.
     """
-    from gputel.analysis import progress
     from gputel.analysis.catalogue import answer, index
     from gputel.cli import sources
     from gputel.telemetry.remote import storage

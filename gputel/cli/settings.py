@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import options
+from gputel.cli import options, show
 from gputel.cli.help import COMMANDS, Command
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ def command(name: str | None, as_json: bool) -> None:
     A flag on the command line overrides all of them.
     """
     from gputel.analysis.document import Document, Section, Table
-    from gputel.cli import show
     from gputel.telemetry import settings
 
     rows = [row for each in ([name] if name else COMMANDS) for row in _rows(each)] + _alarms()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gputel.analysis import text
 from gputel.cli import options, progress_line, show
 from gputel.cli.help import Command
 from gputel.telemetry.errors import GputelError
@@ -39,7 +40,6 @@ def command(run: str, to: str | None, expires: float, dry_run: bool) -> None:
     Secrets are masked once more, and home folders become ~. Only the page is sent. Without --to,
     prints how to copy it.
     """
-    from gputel.analysis import text
     from gputel.analysis.render.shared_page import shared_page
 
     name, written = _page(run)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from gputel.cli import options
+from gputel.cli import options, show
 from gputel.cli.help import Command
+from gputel.telemetry.errors import GputelError
 
 EXAMPLES = (
     "gputel stacks",
@@ -41,7 +42,7 @@ def command(run: str, rounds: int, every: float, as_json: bool) -> None:
     """
     from gputel.analysis.documents.stacks import stacks_document
     from gputel.analysis.incidents import incident, process_states, verdict
-    from gputel.cli import show, sources
+    from gputel.cli import sources
     from gputel.telemetry.inside import ask, unseen
 
     folders = _folders(sources.one_run(run))
@@ -72,7 +73,6 @@ def command(run: str, rounds: int, every: float, as_json: bool) -> None:
 def _folders(run: Path) -> list[Path]:
     """The folders in memory of the segments that are being recorded here."""
     from gputel.telemetry import run_folder
-    from gputel.telemetry.errors import GputelError
     from gputel.telemetry.inside import environment
 
     facts = [run_folder.readable_facts(segment.path) for segment in run_folder.open_folder(run).segments]

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gputel.cli.help import Command
+from gputel.telemetry.errors import GputelError
 
 EXAMPLES = (
     "gputel trust",
@@ -25,7 +26,6 @@ def command(file: Path | None, revoke: bool) -> None:
     """
     from gputel.cli import show
     from gputel.telemetry import settings
-    from gputel.telemetry.errors import GputelError
 
     path = file or settings.nearest_file(Path.cwd())
     if path is None:
