@@ -58,6 +58,8 @@ class Probe:
             return None
         if self.moved is not None:
             return self.moved
+        if pace is ReadingRate.GPM:  # a tier of its own: no reader asks for metrics and other readings
+            return pace
         if cost > SLOWER_THAN_MEDIUM_NS:
             return ReadingRate.SLOW
         return ReadingRate.MEDIUM if cost > SLOWER_THAN_FAST_NS and pace is ReadingRate.FAST else pace

@@ -63,3 +63,15 @@ def test_gpm_that_the_driver_supports_and_refuses_is_missing_with_its_reason(fak
     machine = driver.open()
     answer = machine.probe(machine.gpus[0], BY_NAME["sm_active"])
     assert (answer.source, answer.fault) == (None, "NoPermission")
+
+
+def test_gpm_of_some_milliseconds_stays_out_of_the_tier_of_other_slow_readings(fake: MakeFake) -> None:
+    """Metrics beside error counters in one tier ended all telemetry: a reader asks for one kind or the other."""
+    driver = fake()
+    driver.slow("GpmSample", 4 * MS)
+    recording = Recording(driver, max_overhead=0.05)
+    recording.run(2.5)
+    columns = [{column.name for column in planned.tier.columns} for planned in recording.plan.tiers]
+    assert {"sm_active", "tensor_active", "dram_active"} in columns
+    for number, names in enumerate(columns):
+        assert {len(row) for tier, _, _, row in recording.rows.rows if tier == number} == {len(names)}
