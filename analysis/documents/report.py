@@ -263,7 +263,8 @@ def _sensors(report: Report) -> tuple[FactList, Table]:
     sampling = report.account and report.account.sampling
     steps = "measured from whole seconds" if run_report.read_as(report) == "whole seconds" else None
     polled = f"{sampling.polled_hz:.1f} Hz" if sampling and sampling.polled_hz else None
-    pairs = {"polled": polled, **sensor_refresh(next(iter(refresh.values()), {}))}
+    every_poll = report.account.gpus[0].every_poll if report.account and report.account.gpus else ()
+    pairs = {"polled": polled, **sensor_refresh(next(iter(refresh.values()), {}), every_poll)}
     names = list(dict.fromkeys(name for rates in refresh.values() for name in rates))
     cells = [[gpu, *(_refresh_hz(rates.get(name)) for name in names)] for gpu, rates in refresh.items()]
     asked = f" Asked for {sampling.asked_hz:g} Hz." if sampling and sampling.polled_hz else ""

@@ -78,7 +78,7 @@ class GpuTotals:
     refresh_hz: Mapping[str, float | None]
     covered: float | None  # share of the time from its first to its last sample in which power was measured
     unseen_j: float  # growth of the counter while no power was measured
-    edges_j: float | None  # by which the integral may be off at its edges, where power is read late
+    edges_j: float | None  # by which the two may differ at the edges, where power and counter are read late
     every_poll: Sequence[str]  # readings that changed at every poll: the sensor may be faster
     throttle_s: Mapping[str, int]
     node: str | None = None
@@ -130,11 +130,12 @@ def folder_totals(folder: Path, *, refresh: bool = True) -> list[GpuTotals]:
     """Returns the totals of the GPUs of one segment."""
     gpus = dict.fromkeys(gpu for gpu, name in frames.columns(folder) if name in READINGS)
     cache = PartCache()
+    read_hz = frames.read_hz(folder) if refresh else {}
     summed = {gpu: sums for gpu in gpus if (sums := _summed(folder, gpu, cache))}
     totals = []
     for gpu, sums in summed.items():
         if refresh:
-            rates, edges = _refresh_and_edges(folder, gpu, cache)
+            rates, edges = _refresh_and_edges(folder, gpu, cache, read_hz[gpu])
         else:
             rates, edges = {}, sums.edges or _edges(folder, gpu, cache)
         totals.append(_row(gpu, sums, rates, *_outermost(edges)))
@@ -155,16 +156,19 @@ def _row(gpu: str, sums: _Sums, refresh: dict[str, Refresh | None], first: _Edge
         unseen_j=sums.unseen_j,
         util_mean=sums.util_s / sums.util_read_s if sums.util_read_s else None,
         refresh_hz={name: rate.hz if rate else None for name, rate in refresh.items()},
-        edges_j=_edges_j(refresh.get("power_w"), first, last),
+        edges_j=_edges_j(refresh.get("power_w"), refresh.get("energy_j"), first, last),
         every_poll=[name for name, rate in refresh.items() if rate and rate.every_poll],
         throttle_s=sums.throttle_s,
     )
 
 
-def _edges_j(rate: Refresh | None, first: _Edge, last: _Edge) -> float | None:
-    if rate is None or math.isnan(last.power_w):
+def _edges_j(power: Refresh | None, counter: Refresh | None, first: _Edge, last: _Edge) -> float | None:
+    """Returns by how much the integral may be off; a counter that changes at every read is late by up to one."""
+    if power is None or math.isnan(last.power_w):
         return None
-    return LATE_REFRESHES * abs(last.power_w - first.power_w) / rate.hz + last.power_w * last.held_s
+    lag_s = 1 / counter.hz if counter and counter.every_poll else 0.0
+    late = LATE_REFRESHES * abs(last.power_w - first.power_w) / power.hz
+    return late + last.power_w * last.held_s + max(first.power_w, last.power_w) * lag_s
 
 
 def _covered(sums: _Sums) -> float | None:
@@ -246,8 +250,12 @@ def _integrate_ticks(sums: _Sums, ticks: pl.DataFrame) -> None:
 
 
 def _unseen(counter: Numbers, power: Numbers, holds: SampleAndHold) -> float:
-    """Returns the growth of the counter across gaps and ticks without power, beyond what was integrated there."""
+    """Returns what the counter grew by across gaps and ticks without power, beyond what was integrated there.
+
+    From one change of the counter to the next: a counter that is read rarely grows by more than the gap.
+    """
     rows = np.flatnonzero(~np.isnan(counter))
+    rows = rows[np.insert(np.diff(counter[rows]) != 0, 0, True)] if len(rows) else rows  # repeated in between
     integrated = np.insert(np.cumsum(np.nan_to_num(power * holds.widths / SECOND)), 0, 0.0)
     lacks = np.isnan(power) | (holds.ends < np.append(holds.times[1:], holds.ends[-1]))
     lacking = np.insert(np.cumsum(lacks), 0, 0)
@@ -314,7 +322,7 @@ def _unseen_between_seconds(before: int | None, rows: pl.DataFrame, steps: Numbe
 
 
 def _refresh_and_edges(
-    folder: Path, gpu: str, cache: PartCache
+    folder: Path, gpu: str, cache: PartCache, read_hz: Mapping[str, float]
 ) -> tuple[dict[str, Refresh | None], list[_Edge]]:
     """Returns the refresh of each reading, and the edges of the chunks that tell it."""
     refresh: dict[str, Refresh | None] = {}
@@ -322,7 +330,7 @@ def _refresh_and_edges(
     for chunk in frames.chunks(folder, most=STRETCHES, gpu=gpu, cache=cache):
         if len(chunk):
             determined = {name for name, rate in refresh.items() if rate}
-            refresh.update(sensors.refresh_of_one(chunk, determined))
+            refresh.update(sensors.refresh_of_one(chunk, determined, read_hz))
             edges += _edges_of(chunk)
     return refresh, edges
 

@@ -7,7 +7,8 @@ the rate is None: there are too few changes to tell.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -47,20 +48,31 @@ def refresh(ticks: pl.DataFrame) -> dict[tuple[str, str], Refresh | None]:
     }
 
 
-def refresh_of_one(ticks: pl.DataFrame, determined: Collection[str] = ()) -> dict[str, Refresh | None]:
-    """Returns the refresh of one GPU by reading, without the readings that are `determined` already."""
+def refresh_of_one(
+    ticks: pl.DataFrame,
+    determined: Collection[str] = (),
+    read_hz: Mapping[str, float] | None = None,
+) -> dict[str, Refresh | None]:
+    """Returns the refresh of one GPU by reading, without the readings that are `determined` already.
+
+    `read_hz` has the rates of readings that were read less often than there are ticks.
+    """
     refreshes: dict[str, Refresh | None] = {}
     times = ticks["time"].dt.epoch("ns").to_numpy()
     for name in ticks.columns:
         present = ticks[name].is_not_null()
         if name not in KEYS and name not in determined and present.any():
             values = ticks[name].filter(present).to_numpy()
-            refreshes[name] = period(times[present.to_numpy()], values)
+            slowest_hz = (read_hz or {}).get(name, math.inf)
+            refreshes[name] = period(times[present.to_numpy()], values, 1e9 / slowest_hz)
     return refreshes
 
 
-def period(times: Numbers, values: Numbers) -> Refresh | None:
-    """Averages the trimmed mean gap between changes over windows of 5 s."""
+def period(times: Numbers, values: Numbers, read_every_ns: float = 0.0) -> Refresh | None:
+    """Averages the trimmed mean gap between changes over windows of 5 s.
+
+    `read_every_ns`: how often the sensor was read, if values are repeated in between.
+    """
     changes = times[1:][values[1:] != values[:-1]]
     if len(changes) <= FEWEST_GAPS:
         return None
@@ -72,7 +84,7 @@ def period(times: Numbers, values: Numbers) -> Refresh | None:
     if 2 * len(means) < windows:
         return None
     mean = float(np.mean(means))
-    return Refresh(1e9 / max(mean, poll), mean < 1.5 * poll)
+    return Refresh(1e9 / max(mean, poll), mean < 1.5 * max(poll, read_every_ns))
 
 
 def integral(times: Numbers, power: Numbers, start_ns: int, end_ns: int) -> float | None:

@@ -150,6 +150,15 @@ def columns(folder: Path) -> dict[tuple[str, str], pl.DataType | type[pl.DataTyp
     return {(column.subject, column.name): kinds[column.name] for tier in tiers for column in tier.columns}
 
 
+def read_hz(folder: Path) -> dict[str, dict[str, float]]:
+    """How often each reading of each GPU was read; of several rates the lowest."""
+    rates: dict[str, dict[str, float]] = {}
+    for tier in sorted((tier for _, tier in tier_files(folder)), key=lambda tier: -tier.hz):
+        for column in tier.columns:
+            rates.setdefault(column.subject, {})[column.name] = tier.hz
+    return rates
+
+
 def count_chunks(folder: Path) -> int:
     return len({part.first for part, _ in tier_files(folder)})
 

@@ -173,3 +173,40 @@ def test_few_refreshes_have_no_difference(tmp_path: Path, compose: Compose) -> N
     record(compose, tmp_path, 20)
     (row,) = folder_totals(tmp_path)
     assert replace(row, refresh_hz={"power_w": 1.0}, measured_s=5.0).energy_difference is None
+
+
+def slow_counter(gap: range) -> tuple[list[Tier], list[tuple[int, int, list[int | None]]]]:
+    """300 or 500 W by turns of a second; the counter is read once a second, and nothing within a gap (in ticks)."""
+    tiers = [Tier("fast", 10.0, COLUMNS[:1]), Tier("slow", 1.0, COLUMNS[1:2])]
+    ticks: list[tuple[int, int, list[int | None]]] = []
+    for n in range(400):
+        seconds, rest = divmod(n, 10)
+        watts = 500_000 if seconds % 2 else 300_000
+        energy = seconds // 2 * 800_000 + seconds % 2 * 300_000 + rest * watts // 10
+        if n not in gap:
+            ticks.append((0, n * SECOND // 10, [watts]))
+            if n % 10 == 0 and n + 5 not in gap:
+                ticks.append((1, n * SECOND // 10, [energy]))
+    return tiers, ticks
+
+
+def test_gap_beside_a_counter_that_is_read_rarely_does_not_count_for_more_than_it_is(
+    tmp_path: Path, compose: Compose
+) -> None:
+    """The counter grew from the last read before the gap to the first after it, and the integral in part of it."""
+    compose(tmp_path, *slow_counter(range(105, 126)))
+    (row,) = folder_totals(tmp_path)
+    assert row.unseen_j == pytest.approx(0.5 * 300 + 500 + 0.6 * 300, abs=20)
+    assert row.energy_difference == pytest.approx(0, abs=0.005)
+
+
+def test_counter_that_changes_at_each_of_its_rare_reads_has_an_unknown_lag(
+    tmp_path: Path, compose: Compose
+) -> None:
+    """Read once a second, it may be refreshed as rarely: its end may lack a second."""
+    compose(tmp_path, *slow_counter(range(0)))
+    (row,) = folder_totals(tmp_path)
+    assert "energy_j" in row.every_poll
+    assert "power_w" not in row.every_poll
+    assert row.edges_j is not None
+    assert row.edges_j >= 500
