@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Collection, Mapping
 
 from gputel.analysis import text
@@ -57,7 +58,7 @@ def record_document(summary: RecordingSummary) -> Document:
         title=summary.run,
         sections=[Section(items=[facts])],
         caution=caution(summary.simulated),
-        next=f"gputel report {summary.path}",
+        next=shlex.join(["gputel", "report", str(summary.path)]),
     )
 
 
@@ -201,7 +202,7 @@ def info_document(contents: RunContents) -> Document:
             "not read": "\n".join(contents.machine.unread) if contents.machine else None,
         }
     )
-    telemetry = contents.telemetry
+    telemetry, quoted = contents.telemetry, shlex.quote(str(path))
     return Document(
         title=contents.run,
         sections=[
@@ -210,7 +211,7 @@ def info_document(contents: RunContents) -> Document:
             )
         ],
         caution=caution(contents.simulated),
-        next=f"gputel export {path} --parquet FILE, gputel parse {path}",
+        next=f"gputel export {quoted} --parquet FILE, gputel parse {quoted}",
     )
 
 

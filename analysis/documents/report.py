@@ -6,6 +6,7 @@ them out.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -310,10 +311,10 @@ def _events(report: Report) -> Table:
 
 def _next(report: Report) -> str:
     log, recording = report.subject.log, report.subject.recording
-    name = recording.path if recording else log.source
+    name = shlex.quote(str(recording.path if recording else log.source))
     if log.telemetry is not None and log.records.is_empty():
         return f"gputel report --gpu {name} --log LOG"
-    if (report.subject.readings is not None and log.telemetry is None) or str(name) == "-":
+    if (report.subject.readings is not None and log.telemetry is None) or name == "-":
         return "gputel parse LOG"
     if log.records.is_empty():
         return f"gputel info {name}" if recording else f"gputel parse {name}"

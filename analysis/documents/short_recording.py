@@ -5,6 +5,7 @@ Made of descriptions and events alone, so without numpy and polars, whose import
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from pathlib import Path
 
@@ -38,5 +39,5 @@ def short_document(path: Path) -> Document | None:
         title=recording.name,
         sections=[Section(items=[FactList(shown)])],
         caution=caution(recording.simulated),
-        next=f"gputel report {path}",
+        next=shlex.join(["gputel", "report", str(path)]),
     )

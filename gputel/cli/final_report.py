@@ -11,6 +11,7 @@ import contextlib
 import gc
 import json
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -53,8 +54,8 @@ def show_report(order: ReportOrder, limit: ExitLimit | None = None) -> str | Non
     Ctrl-Z stops both: the recorder blocks that signal, and a shell cannot continue a job that it has not seen stop.
     """
     argv = [sys.executable, "-c", START, json.dumps(asdict(order))]
-    pid = os.posix_spawn(argv[0], argv, _environment(), setsigmask=(), setsigdef=(signal.SIGINT,))
     number = signal.SIGINT
+    pid = os.posix_spawn(argv[0], argv, _environment(), setsigmask=(number,), setsigdef=(number,))
     if limit is not None:
         limit.child = pid
     while True:
@@ -100,13 +101,14 @@ def _fault(status: int) -> str | None:
 
 
 def main(order: str) -> None:
-    """Makes the report in this process; `order` is the JSON of a `ReportOrder`."""
+    """Makes the report in this process; `order` is the JSON of a `ReportOrder`. Ctrl-C is blocked until here."""
     from gputel.cli import prepare_output, show
 
     prepare_output()
     wanted = _order(json.loads(order))
     gc.disable()  # imports make objects that stay: looking through them took a sixth of the time
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
         _compact(wanted)
         _make(wanted)
         if wanted.sending:
@@ -145,7 +147,8 @@ def _send(order: SyncOrder) -> None:
     thread.start()
     thread.join(GRACE_S)
     if faults:
-        show.error(f"not sent: {faults[0]}; send it by hand: gputel sync {order.run} {order.address}")
+        again = shlex.join(["gputel", "sync", order.run, order.address])
+        show.error(f"not sent: {faults[0]}; send it by hand: {again}")
     else:
         show.note(f"sent      {order.address}")
 

@@ -4,14 +4,16 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from gputel.cli import final_report, record
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
+from gputel.telemetry.process.exit_limit import ExitLimit
 from gputel.telemetry.process.viewer import CommandEnd
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store.journal import Writer
@@ -104,6 +106,29 @@ def test_ctrl_z_during_the_report_stops_the_recorder_and_fg_continues_both() -> 
     recorder.send_signal(signal.SIGCONT)
     assert recorder.communicate()[0] == "None\n"
     assert recorder.returncode == 0
+
+
+@dataclass
+class Impatient:
+    """Stands in for the limit of time: interrupts the process as soon as it exists."""
+
+    @property
+    def child(self) -> int | None:
+        return None
+
+    @child.setter
+    def child(self, pid: int) -> None:
+        os.kill(pid, signal.SIGINT)
+
+
+def test_ctrl_c_while_the_process_starts_is_one_line(
+    segment: Segment, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It was the traceback of an import."""
+    order = final_report.ReportOrder("run", [str(segment.gpu)], [], as_json=False)
+    assert final_report.show_report(order, cast("ExitLimit", Impatient())) is None
+    assert capfd.readouterr().err == "error: run: no report: interrupted; see 'gputel info run'\n"
+    assert names(segment) == ["fast-000001.gtb"]
 
 
 def test_process_that_is_killed_is_two_lines(

@@ -1,5 +1,6 @@
 """What is printed when a recording ends, from run folders whose truth is known."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,8 +9,11 @@ from typing import Any
 import pytest
 
 from gputel.analysis.document import FactList
-from gputel.analysis.documents.record import record_document
-from gputel.analysis.report.summary import RecordingSummary, recording_summary
+from gputel.analysis.documents.record import info_document, record_document
+from gputel.analysis.documents.report import report_document
+from gputel.analysis.report.run_report import make_report
+from gputel.analysis.report.summary import RecordingSummary, recording_summary, run_contents
+from gputel.analysis.runs import read_run
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store.tiers import Tier, TierColumn
@@ -177,6 +181,14 @@ def test_segments_are_added_up_and_their_downtime_is_named(
     assert facts(summary)["recorded"].startswith(
         "20.0 s in 2 segments, with 5.0 s downtime between them; polled"
     )
+
+
+def test_next_commands_can_be_copied_where_the_path_has_spaces(tmp_path: Path) -> None:
+    path = run_folder.create(tmp_path / "my runs" / "a", {**FACTS, "gpus": [], "sampling": None}).path
+    assert shlex.split(record_document(recording_summary(path)).next) == ["gputel", "report", str(path)]
+    following = info_document(run_contents(path)).next
+    assert shlex.split(following)[-3:] == ["gputel", "parse", str(path)]
+    assert report_document(make_report(read_run(path))).next == f"gputel info '{path}'"
 
 
 def test_recording_without_a_gpu_has_a_summary(tmp_path: Path) -> None:
