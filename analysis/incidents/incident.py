@@ -136,7 +136,14 @@ def _standing(row: dict[str, Any]) -> Standing:
     flight = FlightRecord(collectives)
     look = ProcessLook(int(row["pid"]), 0.0, facts, rank, world, row["answered_by"], threads, flight)
     moved, cores = row["moved"], row["cpu_cores"]
-    return Standing(look, row["role"], moved and bool(moved), None if cores is None else float(cores))
+    wakeups = row.get("wakeups_s")
+    return Standing(
+        look,
+        row["role"],
+        moved and bool(moved),
+        None if cores is None else float(cores),
+        None if wakeups is None else float(wakeups),
+    )
 
 
 def _frame(row: dict[str, Any]) -> Frame:
@@ -182,6 +189,7 @@ def process_json(each: Standing) -> dict[str, object]:
         "answered_by": look.answered_by,
         "moved": each.moved,
         "cpu_cores": None if each.cpu_cores is None else round(each.cpu_cores, 3),
+        "wakeups_s": None if each.wakeups_s is None else round(each.wakeups_s, 1),
         "waits_in": each.collective,
         "collectives": [last._asdict() for last in look.flight.collectives],
         "threads": [

@@ -1,4 +1,4 @@
-"""Where a process stands, by the frames of its main thread: its own line, or what it waits for.
+"""Where a process stands, by the frames of the thread that trains: its own line, or what it waits for.
 
 A program's own frames are those outside torch, the standard library and installed packages.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gputel.telemetry.inside.stacks import Frame
+from gputel.telemetry.inside.stacks import Frame, ThreadStack
 
 Frames = Sequence[Frame]
 
@@ -21,7 +21,14 @@ WRAPPERS = ("wrapper", "_fn", "_call_impl", "_wrapped_call_impl", "decorate_cont
 CUDA = "/torch/cuda/"
 BACKWARD = "_engine_run_backward"
 LOADER = "/torch/utils/data/dataloader.py"
-WORKER_LOOP = "_worker_loop"
+LOADER_LOOP = "_worker_loop"
+WORKER_STARTS = (LOADER_LOOP, "_bootstrap")
+"""Where the work of a worker begins, of a DataLoader or of any pool of processes."""
+POOLS = re.compile(r"/torch/utils/data/dataloader\.py$|/multiprocessing/|/concurrent/futures/")
+PROCESSES = re.compile(r"/multiprocessing/|/subprocess\.py$")
+THREADS = re.compile(r"/(?:threading|queue)\.py$|/concurrent/futures/")
+JOINS = ("join", "_wait_for_tstate_lock", "_shutdown")
+DEBUGGER = re.compile(r"/(?:pdb|bdb|code)\.py$")
 
 
 def is_library(frame: Frame) -> bool:
@@ -62,21 +69,57 @@ def is_launcher(frames: Frames) -> bool:
     return any(LAUNCHERS.search(frame.file) and _name(frame) != "_wrap" for frame in called)
 
 
+def awaited_threads(threads: Sequence[ThreadStack]) -> list[ThreadStack]:
+    """The threads with lines of the program's own, where the main one waits for a thread or a queue."""
+    main = _main(threads)
+    waits = any(THREADS.search(frame.file) for frame in main[-1:])
+    if not waits or any(
+        frame.file.endswith(LOADER) or PROCESSES.search(frame.file) for frame in _called(main)
+    ):
+        return []
+    return [each for each in threads if not each.main and not all(is_library(frame) for frame in each.frames)]
+
+
+def training_frames(threads: Sequence[ThreadStack]) -> Frames:
+    """The frames of the main thread; where it waits for the end of the one thread that trains, those of that."""
+    main = _main(threads)
+    awaited = awaited_threads(threads) if main and _name(main[-1]) in JOINS else []
+    return awaited[0].frames if len(awaited) == 1 else main
+
+
+def _main(threads: Sequence[ThreadStack]) -> tuple[Frame, ...]:
+    return next((thread.frames for thread in threads if thread.main), ())
+
+
 def waits_for_worker(frames: Frames) -> bool:
-    """Whether it waits for the next batch of its DataLoader's workers."""
-    return any(frame.file.endswith(LOADER) for frame in _called(frames))
+    """Whether it waits for workers, of its DataLoader or of a pool of processes."""
+    return any(POOLS.search(frame.file) for frame in _called(frames))
+
+
+def waits_for_program(frames: Frames) -> bool:
+    """Whether it waits for another program that it started."""
+    return any(PROCESSES.search(frame.file) for frame in _called(frames))
+
+
+def waits_for_person(frames: Frames) -> bool:
+    """Whether it is in a debugger."""
+    return any(DEBUGGER.search(frame.file) for frame in _called(frames))
+
+
+def is_loader_worker(frames: Frames) -> bool:
+    return any(_name(frame) == LOADER_LOOP for frame in frames)
 
 
 def is_idle_worker(frames: Frames) -> bool:
-    """Whether it is a DataLoader's worker that waits to be asked for a batch."""
+    """Whether it is a worker that waits to be asked for a batch or a task."""
     below = _of_worker(frames)
     return len(below) < len(frames) and all(is_library(frame) for frame in below)
 
 
 def _of_worker(frames: Frames) -> Frames:
-    """What a DataLoader's worker does: the frames below its loop, since those above belong to the fork's caller."""
-    loops = [place for place, frame in enumerate(frames) if _name(frame) == WORKER_LOOP]
-    return frames[loops[-1] + 1 :] if loops else frames
+    """What a worker does: the frames below its loop, since those above belong to the fork's caller."""
+    starts = [place for place, frame in enumerate(frames) if _name(frame) in WORKER_STARTS]
+    return frames[starts[-1] + 1 :] if starts else frames
 
 
 def _called(frames: Frames) -> Frames:

@@ -18,7 +18,15 @@ BUSY = 0.05
 """Share of a core from which on a process computes; on a full machine it may get no more."""
 OWN_S = 0.03
 """Seconds of CPU time that answering may cost; the kernel counts in steps of 0.01."""
+WAKEUPS_S = 0.4
+"""Wakeups of the main thread a second from which on it is at work: it reads, polls, or waits for a GPU by turns.
+
+A DataLoader that waits for its workers has 0.2. One a look is not counted: a signal may have caused it.
+"""
+WAKEUPS_OF_PROGRAMS_S = 1.0
+"""The same of all programs together that it has started and waits for."""
 RUNS, STOPPED, BLOCKED = "R", "Tt", "D"
+WAITS_FOR_CHILD = "do_wait"
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,8 @@ class Standing:
     role: Role
     moved: bool | None
     cpu_cores: float | None
+    wakeups_s: float | None = None
+    """Of the main thread; None where another one trains."""
     node: str | None = None
     """Its node, where several nodes are judged together."""
 
@@ -37,21 +47,27 @@ class Standing:
         return self.look.rank
 
     @property
+    def frames(self) -> Sequence[Frame]:
+        """The calls of the thread that trains, innermost last."""
+        return places.training_frames(self.look.threads)
+
+    @property
     def place(self) -> Frame | None:
         """The innermost line of the program's own."""
-        return places.own_place(self.look.main)
+        return places.own_place(self.frames)
 
     @property
     def collective(self) -> str | None:
         """The collective in which it waits."""
-        name = places.collective(self.look.main)
+        name = places.collective(self.frames)
         alone = self.look.world is None or self.look.world < 2
         return None if name == "backward" and alone else name
 
     @property
     def runs(self) -> bool:
         """Whether it computes: in the program's own code that may be a loop without end, or work."""
-        return (self.cpu_cores or 0) >= BUSY or self.look.facts.state == RUNS
+        wakes = (self.wakeups_s or 0) >= WAKEUPS_S
+        return (self.cpu_cores or 0) >= BUSY or wakes or self.look.facts.state == RUNS
 
     @property
     def collectives(self) -> Mapping[str, Collective]:
@@ -82,7 +98,8 @@ def standings(rounds: Sequence[Looks]) -> list[Standing]:
         before = [looks[_identity(look)] for looks in earlier if _identity(look) in looks]
         cores = _cores(before, look)
         moved = None if not earlier else len(before) < len(earlier) or _moved([*before, look], cores)
-        found.append(Standing(look, _role(look, by_pid, ranked=ranked), moved, cores))
+        role = _role(look, by_pid, ranked=ranked)
+        found.append(Standing(look, role, moved, cores, _wakeups_s(before, look)))
     return found
 
 
@@ -114,7 +131,7 @@ def _identity(look: ProcessLook) -> tuple[int, int]:
 
 def _role(look: ProcessLook, by_pid: Mapping[int, ProcessLook], *, ranked: bool) -> Role:
     """A worker has a parent of its rank that is no launcher; a launcher may have no rank while others have."""
-    if places.is_launcher(look.main) or (ranked and look.rank is None):
+    if places.is_launcher(places.training_frames(look.threads)) or (ranked and look.rank is None):
         return "launcher"
     parent = by_pid.get(look.facts.parent)
     if parent is not None and parent.rank == look.rank and not places.is_launcher(parent.main):
@@ -130,17 +147,49 @@ def _cores(before: Looks, look: ProcessLook) -> float | None:
     return max(0.0, used - OWN_S) / seconds if seconds > 0 else None
 
 
+def _wakeups_s(before: Looks, look: ProcessLook) -> float | None:
+    if not before or places.training_frames(look.threads) != look.main:
+        return None
+    first, last = before[0].facts.wakeups, look.facts.wakeups
+    seconds = look.at_s - before[0].at_s
+    if first is None or last is None or seconds <= 0:
+        return None
+    return max(0, last - first - len(before)) / seconds
+
+
 def _moved(looks: Looks, cores: float | None) -> bool:
     """Whether its stack changed, but for the line of the innermost frame: a loop has several.
 
-    Or whether it is at work although its frames stay: it reads or writes, or computes in a library.
+    Or whether it is at work although its frames stay: it reads or writes, or computes in a library, or waits for a
+    thread or a program of its own that works.
     """
-    if len({_path(look.main) for look in looks}) > 1:
+    if len({_paths(look) for look in looks}) > 1 or _awaited_program_works(looks):
         return True
     first, last = looks[0].facts.io_bytes, looks[-1].facts.io_bytes
     if first is not None and last is not None and last - first >= MOVED_BYTES:
         return True
-    return (cores or 0) >= BUSY and places.works_in_library(looks[-1].main)
+    return (cores or 0) >= BUSY and places.works_in_library(places.training_frames(looks[-1].threads))
+
+
+def _awaited_program_works(looks: Looks) -> bool:
+    first, last = looks[0].facts, looks[-1].facts
+    waits = last.wait_channel == WAITS_FOR_CHILD or places.waits_for_program(looks[-1].main)
+    if not waits or first.children is None or last.children is None:
+        return False
+    before, after = first.children, last.children
+    seconds = looks[-1].at_s - looks[0].at_s
+    return (
+        after.pids != before.pids
+        or after.cpu_s - before.cpu_s >= BUSY * seconds > 0
+        or after.io_bytes - before.io_bytes >= MOVED_BYTES
+        or after.wakeups - before.wakeups >= WAKEUPS_OF_PROGRAMS_S * seconds > 0
+    )
+
+
+def _paths(look: ProcessLook) -> tuple[object, ...]:
+    """The paths of the main thread, and of the threads for which it may wait."""
+    awaited = sorted(places.awaited_threads(look.threads), key=lambda thread: thread.name)
+    return (_path(look.main), *(_path(thread.frames) for thread in awaited))
 
 
 def _path(frames: Sequence[Frame]) -> tuple[object, ...]:

@@ -18,7 +18,8 @@ def overview(found: Sequence[Standing], verdict: HangVerdict | None) -> Iterator
     """Lines: the verdict and its evidence, then each group with the frames of its main thread."""
     if verdict:
         yield visible_line(mask(verdict.sentence))
-        yield from (f"  {visible_line(mask(line))}" for line in verdict.evidence)
+        evidence = (line for line in verdict.evidence if line != verdict.sentence)
+        yield from (f"  {visible_line(mask(line))}" for line in evidence)
         yield ""
     for members in groups(found):
         yield from group_lines(members)
@@ -26,27 +27,27 @@ def overview(found: Sequence[Standing], verdict: HangVerdict | None) -> Iterator
 
 def group_lines(members: Sequence[Standing]) -> list[str]:
     """The group's state, and its frames without those of the import system, of which an import has hundreds."""
-    shown = (frame for frame in members[0].look.main if not frame.file.startswith(IMPORTS))
+    shown = (frame for frame in members[0].frames if not frame.file.startswith(IMPORTS))
     frames = [f"  {mask(frame_text(frame))}" for frame in shown]
     return [mask(group_title(members)), *(frames or ["  (no stack)"]), ""]
 
 
 def stacks_text(found: Sequence[Standing]) -> str:
-    """The main threads in groups of equal stacks, innermost frame last, then the other threads of each process."""
+    """The threads that train in groups of equal stacks, innermost frame last, then all others of each process."""
     parts = [line for members in groups(found) for line in group_lines(members)]
     for each in found:
         for thread in each.look.threads:
-            if not thread.main:
+            if thread.frames != each.frames:
                 parts.append(f"process {each.look.pid}, thread {thread.name or '(no name)'}")
                 parts += [*(f"  {frame_text(frame)}" for frame in thread.frames), ""]
     return "\n".join(parts)
 
 
 def groups(found: Sequence[Standing]) -> list[list[Standing]]:
-    """Processes of one role whose main threads stand alike, the smallest group first: it holds up the others."""
+    """Processes of one role that stand alike, the smallest group first: it holds up the others."""
     by_stack: dict[object, list[Standing]] = {}
     for each in found:
-        by_stack.setdefault((each.role, each.fault, each.look.main), []).append(each)
+        by_stack.setdefault((each.role, each.fault, tuple(each.frames)), []).append(each)
     return sorted(by_stack.values(), key=lambda members: (ORDER[members[0].role], len(members)))
 
 

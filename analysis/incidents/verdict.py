@@ -56,7 +56,9 @@ class HangVerdict:
         if self.standing.node is not None:
             name = f"{name} on node {self.standing.node}"
         if self.standing.role == "worker":
-            name = f"a DataLoader worker of {name} (process {self.standing.look.pid})"
+            frames = self.standing.frames
+            worker = "DataLoader worker" if not frames or places.is_loader_worker(frames) else "worker"
+            name = f"a {worker} of {name} (process {self.standing.look.pid})"
         does = "runs" if self.standing.runs else "stands"
         place = f"{does} in {self.place.name}" if self.place else ""
         return f"{name} {' and '.join(filter(None, (self.fault, place)))}"
@@ -80,7 +82,7 @@ def judge(found: Standings) -> HangVerdict | None:
     for rule in (_silent, _by_flight_recorder, _elsewhere, _together):
         if verdict := rule(trainers, found):
             return verdict
-    if any(each.runs for each in trainers):
+    if len(trainers) == 1 or any(each.runs for each in trainers):
         return None
     groups = Counter(each.place.name for each in trainers if each.place)
     stand = ", ".join(f"{count} in {place}" for place, count in groups.most_common())
@@ -89,13 +91,13 @@ def judge(found: Standings) -> HangVerdict | None:
 
 def _holder(trainer: Standing, found: Standings) -> Standing:
     """The worker for which a trainer waits, if one is busy or stuck; else the trainer itself."""
-    if not places.waits_for_worker(trainer.look.main):
+    if not places.waits_for_worker(trainer.frames):
         return trainer
     parent = (trainer.node, trainer.look.pid)
     workers = [
         each for each in found if each.role == "worker" and (each.node, each.look.facts.parent) == parent
     ]
-    busy = [each for each in workers if each.fault or not places.is_idle_worker(each.look.main)]
+    busy = [each for each in workers if each.fault or not places.is_idle_worker(each.frames)]
     moving = [each for each in busy if each.moved]
     return next(iter([*moving, *busy]), trainer)
 
@@ -110,6 +112,10 @@ def _silent(trainers: Standings, found: Standings) -> HangVerdict | None:
 
 
 def _by_flight_recorder(trainers: Standings, found: Standings) -> HangVerdict | None:
+    """Where ranks are in several groups, one that is behind in a group may itself wait for a rank of another."""
+    behind: list[tuple[Standing, tuple[str, ...]]] = []
+    ahead: list[Standing] = []
+    mismatched: HangVerdict | None = None
     for group in sorted({name for each in trainers for name in each.collectives}):
         members = [(each, each.collectives[group]) for each in trainers if group in each.collectives]
         if len(members) < 2:
@@ -119,13 +125,17 @@ def _by_flight_recorder(trainers: Standings, found: Standings) -> HangVerdict | 
         )
         fewest, most = (extreme(last.number for _, last in members) for extreme in (min, max))
         if fewest < most:
-            behind = [each for each, last in members if last.number == fewest]
-            culprit = next((each for each in behind if not each.collective), behind[0])
-            others = [each for each in trainers if each not in behind]
-            return _verdict("behind", _holder(culprit, found), culprit, others, evidence)
-        if verdict := _mismatched(members, evidence):
-            return verdict
-    return None
+            behind += [(each, evidence) for each, last in members if last.number == fewest]
+            ahead += [each for each, last in members if last.number > fewest]
+        else:
+            mismatched = mismatched or _mismatched(members, evidence)
+    if not behind:
+        return mismatched
+    first = min(behind, key=lambda each: (each[0].collective is not None, each[0] in ahead))
+    culprit, evidence = first
+    also = [each for each, _ in behind if not each.collective]
+    others = [each for each in trainers if each is not culprit and each not in also]
+    return _verdict("behind", _holder(culprit, found), culprit, others, evidence)
 
 
 def _mismatched(
@@ -168,8 +178,8 @@ def _together(trainers: Standings, found: Standings) -> HangVerdict | None:
         return None
     if len(trainers) == 1:
         holder = _holder(trainers[0], found)
-        if holder.runs:  # it may be at work: no other rank says that it should have ended
-            return None
+        if holder.runs or places.waits_for_person(holder.frames):
+            return None  # it may be at work: no other rank says that it should have ended
         return _verdict("together", holder, trainers[0], (), (f"process {holder.look.pid} does not move",))
     place = trainers[0].place.name
     return HangVerdict("together", None, None, None, (), (f"all {len(trainers)} ranks stand in {place}",))

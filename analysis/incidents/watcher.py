@@ -41,6 +41,11 @@ def allowed_s(silence: Silence, reads: Sequence[int]) -> float:
     return max(silence.fewest_s, silence.intervals * statistics.median(gaps))
 
 
+def may_be_work(verdict: HangVerdict, silent_s: float, silence: Silence) -> bool:
+    """Whether the rank for which the others wait may still evaluate or save: it runs in its own code."""
+    return verdict.standing is not None and verdict.standing.runs and silent_s < silence.work_s
+
+
 class HangWatcher:
     """Watches one segment until its command and its recorder have ended."""
 
@@ -86,6 +91,8 @@ class HangWatcher:
         looks = ask.rounds(self._folder, self._order.silence.rounds, self._order.silence.every_s)
         found = standings(looks)
         verdict = judge(found)
+        if verdict and may_be_work(verdict, now - self._since_s, self._order.silence):
+            return
         self._read_index()
         if verdict and self._asked_s == now and verdict.sentence != self._known:
             self._write(verdict, found)

@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gputel.telemetry.characters import parse_json
@@ -82,7 +82,10 @@ def rounds(folder: Path, count: int, every_s: float) -> list[list[ProcessLook]]:
 
 def _ask(folder: Path, name: str, kind: bytes) -> Iterator[AskedProcess]:
     """Asks every process that is not stopped; removes the files of those that have ended."""
-    for pipe in folder.glob(f"*{environment.ASKED}"):
+    pipes = list(folder.glob(f"*{environment.ASKED}"))
+    numbers = (pipe.name.removesuffix(environment.ASKED) for pipe in pipes)
+    children = proc.children([int(pid) for pid in numbers if pid.isdigit()])
+    for pipe in pipes:
         pid, at_s = pipe.name.removesuffix(environment.ASKED), time.monotonic()
         facts = proc.facts(int(pid)) if pid.isdigit() else None
         if pipe.exists() and not os.access(pipe, os.W_OK):
@@ -94,6 +97,7 @@ def _ask(folder: Path, name: str, kind: bytes) -> Iterator[AskedProcess]:
                 if file.suffix != unseen.ENDING:
                     file.unlink(missing_ok=True)
         elif facts.state in STOPPED or _write(pipe, kind + name.encode()):
+            facts = replace(facts, children=children.get(int(pid)))
             yield AskedProcess(int(pid), at_s, facts, folder / f"{pid}.{name}.json")
 
 

@@ -6,11 +6,11 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gputel.telemetry.inside.stacks import ProcessFacts
+from gputel.telemetry.inside.stacks import ChildrenFacts, ProcessFacts
 from gputel.telemetry.secrets import mask, mask_argv
 
 PROC = Path("/proc")
@@ -37,7 +37,35 @@ def facts(pid: int, proc: Path = PROC) -> ProcessFacts | None:
         wait_channel=_text(folder / "wchan") or None,
         cpu_s=(int(stat[11]) + int(stat[12])) * TICK_S,
         io_bytes=_io_bytes(_text(folder / "io")),
+        wakeups=_wakeups(_text(folder / "status")),
     )
+
+
+def children(listening: Collection[int], proc: Path = PROC) -> dict[int, ChildrenFacts]:
+    """What the processes below each of these have used, but for those below another of them."""
+    stats = {int(path.name): stat for path in proc.glob("[0-9]*") if (stat := _stat(path / "stat"))}
+    below: dict[int, set[int]] = {pid: set() for pid in listening if pid in stats}
+    for pid in stats.keys() - below.keys():
+        above, seen = int(stats[pid][1]), {pid}
+        while above in stats and above not in below and above not in seen:
+            seen.add(above)
+            above = int(stats[above][1])
+        if above in below:
+            below[above].add(pid)
+    return {
+        pid: ChildrenFacts(
+            frozenset(found),
+            TICK_S * (_ticks(stats[pid], 13) + sum(_ticks(stats[each], 11) for each in found)),
+            sum(_io_bytes(_text(proc / str(each) / "io")) or 0 for each in found),
+            sum(_wakeups(_text(proc / str(each) / "status")) or 0 for each in found),
+        )
+        for pid, found in below.items()
+    }
+
+
+def _ticks(stat: list[str], first: int) -> int:
+    """CPU time: from field 11 on of the process, from 13 on of its children that have ended."""
+    return sum(map(int, stat[first:15]))
 
 
 class Activity(NamedTuple):
@@ -133,6 +161,11 @@ def _stat(path: Path) -> list[str] | None:
     """The fields of `stat` behind the name, which may hold spaces and brackets."""
     fields = (_text(path) or "").rpartition(")")[2].split()
     return fields if len(fields) > 19 else None
+
+
+def _wakeups(text: str | None) -> int | None:
+    found = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", text or "", re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def _io_bytes(text: str | None) -> int | None:

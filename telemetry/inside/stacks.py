@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 Answerer: TypeAlias = Literal["listener", "faulthandler"]
 FAULT_THREAD = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+")
 FAULT_FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
+HOOKS = re.compile(r"/telemetry/inside/hook/(?:sitecustomize|_gputel_\w+)\.py$")
+"""Our own frames between those of the training, which are no place of its own."""
 MOST_THREADS = 4096
 MOST_ENTRIES = 50  # of a group
 
@@ -64,6 +66,16 @@ class FlightRecord:
 NO_FLIGHT = FlightRecord()
 
 
+class ChildrenFacts(NamedTuple):
+    """What the processes below one have used that do not listen themselves: compilers, uploads, shells."""
+
+    pids: frozenset[int]
+    cpu_s: float
+    """With those that have ended, so it never falls."""
+    io_bytes: int
+    wakeups: int
+
+
 @dataclass(frozen=True)
 class ProcessFacts:
     """What /proc says of a process; None is what it refuses."""
@@ -78,6 +90,9 @@ class ProcessFacts:
     cpu_s: float
     io_bytes: int | None
     """Read and written by calls, from caches, too."""
+    wakeups: int | None = None
+    """How often its main thread has slept and gone on."""
+    children: ChildrenFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -112,7 +127,7 @@ def parse_threads(rows: Any) -> tuple[ThreadStack, ...]:
 
 def _frame(row: Any) -> Frame | None:
     match row:
-        case [str(file), int(line), str(function)]:
+        case [str(file), int(line), str(function)] if not HOOKS.search(file):
             return Frame(file, line, function)
     return None
 
@@ -125,7 +140,8 @@ def parse_fault(text: str) -> tuple[ThreadStack, ...]:
             stacks.append([])
         elif stacks and (found := FAULT_FRAME.match(line)):
             number = int(found[2]) if found[2].isdigit() else 0
-            stacks[-1].insert(0, Frame(found[1], number, found[3]))
+            if frame := _frame([found[1], number, found[3]]):
+                stacks[-1].insert(0, frame)
     return tuple(
         ThreadStack("", place == len(stacks) - 1, tuple(frames)) for place, frames in enumerate(stacks)
     )

@@ -16,7 +16,7 @@ from gputel.telemetry.errors import DamagedFile
 from gputel.telemetry.inside.stacks import ProcessLook
 from gputel.telemetry.process import output_index
 from gputel.telemetry.run_folder import Segment
-from tests.analysis.incidents.processes import ALL_REDUCE, LOADER, READS, later, process, worker
+from tests.analysis.incidents.processes import ALL_REDUCE, LOADER, READS, WORKER, later, process, worker
 
 START = 1_795_000_000
 WAITS = [process(0, *ALL_REDUCE), process(1, *ALL_REDUCE)]
@@ -71,7 +71,7 @@ def test_node_that_went_on_in_between_had_another_hang(tmp_path: Path, printed: 
 def test_worker_is_looked_for_on_the_node_of_its_rank_alone(tmp_path: Path) -> None:
     """Process numbers of two nodes may be equal."""
     first = node(tmp_path, "0", [process(0, *ALL_REDUCE, pid=101)], 70, (10,))
-    second = node(tmp_path, "1", [process(1, *LOADER), worker(1, *READS)], 71, (10,))
+    second = node(tmp_path, "1", [process(1, *LOADER), worker(1, *WORKER, *READS)], 71, (10,))
     (hang,) = hangs.read([first, second])
     assert hang.sentence == (
         "a DataLoader worker of rank 1 on node 1 (process 201) stands in data.py:6 slow_read; "

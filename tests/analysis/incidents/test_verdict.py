@@ -9,18 +9,24 @@ import pytest
 
 from gputel.analysis.incidents.process_states import standings
 from gputel.analysis.incidents.verdict import HangVerdict, judge
-from gputel.telemetry.inside.stacks import Frame, ProcessLook
+from gputel.telemetry.inside.stacks import ChildrenFacts, Collective, FlightRecord, Frame, ProcessLook
 from tests.analysis.incidents.processes import (
     ALL_REDUCE,
     BACKWARD,
     COMPUTES,
     IDLE,
+    JOINS,
     LOADER,
+    MAIN,
+    OF_POOL,
+    POOL,
     READS,
     TORCH,
+    WAITS_FOR_PROGRAM,
     WORKER,
     later,
     process,
+    with_threads,
     worker,
 )
 
@@ -96,6 +102,110 @@ def test_verdict_names_the_rank_and_its_line(looks: list[ProcessLook], kind: str
     assert verdict
     assert (verdict.kind, verdict.sentence) == (kind, sentence)
     assert verdict.evidence
+
+
+def in_groups(rank: int, *frames: Frame, **entered: int) -> ProcessLook:
+    """A rank and the number of the last collective that it has entered in each group."""
+    looked = process(rank, *frames)
+    last = tuple(Collective(group, number, "all_reduce", "[[4]]") for group, number in entered.items())
+    return replace(looked, flight=FlightRecord(last))
+
+
+def test_rank_that_waits_in_another_group_is_not_blamed_for_being_behind() -> None:
+    """Ranks 0 and 1 wait in their groups of data parallelism, rank 2 for rank 3 in that of tensor parallelism."""
+    verdict = stuck(
+        in_groups(0, *ALL_REDUCE, data_0=6, tensor_0=7),
+        in_groups(1, *ALL_REDUCE, data_1=6, tensor_0=7),
+        in_groups(2, *ALL_REDUCE, data_0=5, tensor_1=7),
+        in_groups(3, *READS, data_1=5, tensor_1=6),
+    )
+    assert verdict
+    assert verdict.sentence == "rank 3 stands in data.py:6 slow_read; 3 ranks wait in all_reduce"
+    assert "rank 3 has entered all_reduce #6 of group tensor_1 last" in verdict.evidence or (
+        "rank 3 has entered all_reduce #5 of group data_1 last" in verdict.evidence
+    )
+
+
+def test_rank_that_all_others_wait_for_in_turn_is_named_by_its_groups_alone() -> None:
+    """Each stands in a collective; rank 2 alone has entered fewer in each of its groups."""
+    verdict = stuck(
+        in_groups(0, *ALL_REDUCE, first=7),
+        in_groups(1, *ALL_REDUCE, first=6, second=7),
+        in_groups(2, *ALL_REDUCE, second=6),
+    )
+    assert verdict
+    assert verdict.rank == 2
+
+
+def test_thread_that_trains_is_named_where_the_main_one_waits_for_its_end() -> None:
+    alone = process(None, *JOINS, world=None)
+    verdict = stuck(with_threads(alone, READS, LOADER))
+    assert verdict
+    assert verdict.sentence == "the process stands in data.py:6 slow_read"
+    several = stuck(with_threads(alone, READS, (MAIN,)))
+    assert several
+    assert several.sentence == "the process stands in train.py:31 main"
+
+
+@pytest.mark.parametrize("wait", [JOINS, LOADER[1:]], ids=["join", "queue"])
+def test_process_whose_other_thread_works_is_no_hang(wait: tuple[Frame, ...]) -> None:
+    alone = process(None, *wait, world=None)
+    looks = [[with_threads(alone, READS)], [with_threads(later(alone), COMPUTES)]]
+    assert judge(standings(looks)) is None
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        ChildrenFacts(frozenset({7}), 2.0, 0, 0),
+        ChildrenFacts(frozenset({7}), 0.0, 2 << 20, 0),
+        ChildrenFacts(frozenset({7}), 0.0, 0, 9),
+        ChildrenFacts(frozenset({8}), 0.0, 0, 0),
+    ],
+    ids=["computes", "reads", "sends", "starts programs"],
+)
+def test_process_that_waits_for_a_program_which_works_is_no_hang(last: ChildrenFacts) -> None:
+    """Such as a compiler, or an upload."""
+    first = ChildrenFacts(frozenset({7}), 0.0, 0, 0)
+    others, waits = waiting(0), later(process(1, *WAITS_FOR_PROGRAM), children=first)
+    looks = [[*others, waits], [*map(later, others), later(waits, children=last)]]
+    assert judge(standings(looks)) is None
+    idle = judge(standings([looks[0], [*map(later, others), later(waits, children=first)]]))
+    assert idle
+    assert idle.sentence == "rank 1 stands in train.py:31 main; 1 rank waits in all_reduce"
+
+
+def test_worker_of_a_pool_is_named_and_may_be_at_work() -> None:
+    others, waits = waiting(0), process(1, *POOL)
+    idle, busy = worker(1, *OF_POOL, LOADER[1]), replace(worker(1, *OF_POOL, *READS), pid=301)
+    verdict = stuck(*others, waits, idle, busy)
+    assert verdict
+    assert verdict.sentence == (
+        "a worker of rank 1 (process 301) stands in data.py:6 slow_read; 1 rank waits in all_reduce"
+    )
+    moved = [replace(later(busy), threads=worker(1, *OF_POOL, *COMPUTES).threads)]
+    looks = [[*others, waits, idle, busy], [*map(later, (*others, waits, idle)), *moved]]
+    assert judge(standings(looks)) is None
+
+
+def test_rank_that_wakes_up_now_and_then_runs() -> None:
+    """It polls for a file, or evaluates on a GPU: others wait for it, but alone it is left in peace."""
+    waits, reads = process(0, *ALL_REDUCE), process(1, *READS)
+    looks = [[waits, reads], [later(waits, wakeups=1), later(reads, wakeups=8)]]
+    verdict = judge(standings(looks))
+    assert verdict
+    assert verdict.sentence == "rank 1 runs in data.py:6 slow_read; 1 rank waits in all_reduce"
+    alone = process(None, *READS, world=None)
+    assert judge(standings([[alone], [later(alone, wakeups=8)]])) is None
+    assert judge(standings([[alone], [later(alone, wakeups=1)]])) is not None
+
+
+def test_debugger_waits_for_a_person() -> None:
+    debugger = Frame("/usr/lib/python3.11/pdb.py", 421, "Pdb._cmdloop")
+    assert stuck(process(None, debugger, world=None)) is None
+    forgotten = stuck(*waiting(0), process(1, debugger))
+    assert forgotten
+    assert forgotten.sentence == "rank 1 stands in train.py:31 main; 1 rank waits in all_reduce"
 
 
 def test_launcher_is_not_blamed() -> None:

@@ -11,10 +11,13 @@ import pytest
 
 from gputel.analysis.incidents import incident
 from gputel.analysis.incidents.instructions import Silence, WatchOrder, parse_order
-from gputel.analysis.incidents.watcher import HangWatcher, allowed_s
+from gputel.analysis.incidents.process_states import standings
+from gputel.analysis.incidents.verdict import judge
+from gputel.analysis.incidents.watcher import HangWatcher, allowed_s, may_be_work
 from gputel.telemetry import events
 from gputel.telemetry.inside import environment
 from gputel.telemetry.process import output_index
+from tests.analysis.incidents.processes import ALL_REDUCE, READS, later, process
 from tests.telemetry.inside import pythons
 
 SECOND = 1_000_000_000
@@ -107,6 +110,17 @@ def test_silence_is_long_after_ten_usual_gaps_and_a_minute() -> None:
     assert allowed_s(silence, [n * SECOND for n in range(9)]) == 900
     assert allowed_s(silence, [n * SECOND for n in range(12)]) == 60
     assert allowed_s(silence, [n * 20 * SECOND for n in range(12)]) == 200
+
+
+def test_rank_that_runs_in_its_own_code_has_a_quarter_of_an_hour() -> None:
+    """It may evaluate while the others wait for it."""
+    others, reads = process(0, *ALL_REDUCE), process(1, *READS)
+    looks = [[others, reads], [later(others), later(reads, wakeups=40)]]
+    runs, stands = judge(standings(looks)), judge(standings([looks[0], [*map(later, looks[0])]]))
+    assert runs
+    assert stands
+    assert [may_be_work(runs, silent_s, Silence()) for silent_s in (60, 899, 901)] == [True, True, False]
+    assert not may_be_work(stands, 60, Silence())
 
 
 def test_training_is_not_asked_before_the_silence_is_long(folder: Path, tmp_path: Path) -> None:

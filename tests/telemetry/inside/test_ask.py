@@ -13,7 +13,7 @@ import pytest
 
 from gputel.telemetry.inside import ask, proc
 from gputel.telemetry.inside.environment import CLOCK
-from gputel.telemetry.inside.stacks import ProcessLook
+from gputel.telemetry.inside.stacks import ProcessLook, parse_fault, parse_threads
 from tests.recordings import is_stopped, until
 from tests.telemetry.inside.pythons import environment, every_python, start
 
@@ -207,3 +207,60 @@ def test_full_memory_leaves_the_training_alone(meeting: Path, stub: Path, this_p
 
 def test_activity_of_a_process_that_runs_is_unknown() -> None:
     assert proc.activity(os.getpid()) is None
+
+
+def test_children_are_those_that_do_not_listen_themselves() -> None:
+    """Their use of the CPU stays when they have ended."""
+    script = "sleep 1000 & sleep 1000 & head -c 3000000 /dev/zero > /dev/null; echo here; read line"
+    shell = subprocess.Popen(
+        ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, text=True
+    )
+    try:
+        assert shell.stdout
+        assert shell.stdout.readline() == "here\n"
+        found = proc.children([shell.pid])[shell.pid]
+        assert len(found.pids) == 2
+        (sleeper, other) = found.pids
+        alone = proc.children([shell.pid, sleeper])
+        assert alone[shell.pid].pids == {other}
+        assert alone[sleeper].pids == set()
+        os.kill(sleeper, signal.SIGKILL)
+        os.kill(other, signal.SIGKILL)
+        until(
+            lambda: proc.children([shell.pid])[shell.pid].pids < found.pids or _zombies(found.pids),
+            "their end",
+        )
+        assert proc.children([shell.pid])[shell.pid].cpu_s >= found.cpu_s
+    finally:
+        os.killpg(shell.pid, signal.SIGKILL)
+        shell.communicate()
+    assert proc.children([shell.pid]) == {}
+
+
+def _zombies(pids: frozenset[int]) -> bool:
+    return all(proc.facts(pid) is None for pid in pids)
+
+
+def test_frames_of_our_hooks_are_no_place_of_the_training() -> None:
+    rows = [
+        {
+            "name": "MainThread",
+            "main": True,
+            "frames": [
+                ["/me/train.py", 3, "<module>"],
+                ["/env/gputel/telemetry/inside/hook/sitecustomize.py", 56, "exec_module"],
+                ["/me/hook/sitecustomize.py", 1, "mine"],
+            ],
+        }
+    ]
+    (thread,) = parse_threads(rows)
+    assert [frame.function for frame in thread.frames] == ["<module>", "mine"]
+    text = "".join(
+        f'  File "{file}", line {line} in {function}\n'
+        for file, line, function in (
+            ("/me/hook/sitecustomize.py", 1, "mine"),
+            ("/env/gputel/telemetry/inside/hook/_gputel_steps.py", 9, "fetch"),
+            ("/me/train.py", 3, "<module>"),
+        )
+    )
+    assert parse_fault(f"Current thread 0x01 (most recent call first):\n{text}")[0].frames == thread.frames
