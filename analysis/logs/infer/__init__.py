@@ -31,6 +31,7 @@ from gputel.analysis.logs.infer.roles import (
 )
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
 from gputel.analysis.logs.line_prefixes import strip_prefixes
+from gputel.analysis.logs.names import is_evaluation
 
 MOST_LINES = 40_000
 MOST_SHAPES = 1_000
@@ -284,7 +285,8 @@ def _average_as_loss(chosen: list[Candidate]) -> list[Candidate]:
     records = [line for line in chosen if line.role in ("train", "part", "bar")]
     columns = dict.fromkeys(cell.column for line in records for cell in line.metrics if cell.column)
     averages = [cell.column for line in records for cell in line.metrics if _is_average_loss(cell)]
-    losses = [name for name in columns if LOSS.search(name) and not name.endswith("_avg")]
+    trained = [name for name in columns if not (name.endswith("_avg") or is_evaluation(name))]
+    losses = [name for name in trained if LOSS.search(name)]
     parts = any(PARTS.search(name) or OPPOSED.search(name) or GLUED.search(name) for name in columns)
     only = averages[:1] or (losses if len(losses) == 1 and not parts else _in_turn(records))
     if "loss" in columns or not only:

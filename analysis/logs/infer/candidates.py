@@ -53,7 +53,7 @@ class Candidate:
     named: tuple[Named, ...]
     role: str
     evidence: bool  # docs/parse.md, rule 4
-    is_result: bool = False  # whether it stands alone below the line that announces a test
+    is_result: bool = False  # whether it is the result of an evaluation that other lines announce or judge
 
     @property
     def columns(self) -> list[str]:

@@ -42,6 +42,7 @@ _SET = lazy_regex(r"(?i)^(?:val|valid|validation|eval|evaluation|test|dev)[ _]")
 _TRAIN = lazy_regex(r"(?i)^train(?:ing)?[ _]")
 _TRAINS = lazy_regex(rb"(?i)\W*(?:start\w* |begin\w* )?(?:train\w*|epoch)\b")  # what stands above it is over
 _ALONE = lazy_regex(rb"[\d/:.-]*\s*[A-Za-z][\w ]*[:=]\s*[-+\d.e]+%?\s*")  # one figure, behind a stamp
+_BETTER = lazy_regex(rb"(?i)(?<![a-z])(?:better|best|improv\w+|sav(?:ed|ing))(?![a-z])")
 _LONGEST = 200
 _LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
 
@@ -59,7 +60,11 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
     without a place below a line that speaks of a test, each time, is its result.
     """
     candidates = [
-        as_evaluation(c) if _is_result(c, lines) or _mirrors_training(c, candidates) else _scored(c, lines)
+        as_evaluation(c)
+        if _is_result(c, lines) or _mirrors_training(c, candidates)
+        else replace(as_evaluation(c), is_result=True)
+        if _decides(c, candidates)
+        else _scored(c, lines)
         for c in candidates
     ]
     counting = [c for c in candidates if c.role in ("train", "mixed") and c.loses]
@@ -86,10 +91,24 @@ def _is_announced(candidate: Candidate, lines: Sequence[bytes]) -> bool:
 
 def _is_result(candidate: Candidate, lines: Sequence[bytes]) -> bool:
     """Whether every one of its lines stands below a line that announces an evaluation, and none says a place."""
+    announced = (_announcement(lines, number) is not None for number in candidate.shape.lines)
+    return _is_bare_loss(candidate) and all(announced)
+
+
+def _decides(candidate: Candidate, candidates: Sequence[Candidate]) -> bool:
+    """Whether it is `loss: 0.38, better, saving the model` beside `train loss: 0.34`: that of the held-out data."""
+    if not _is_bare_loss(candidate) or not _BETTER.search(candidate.shape.spoken):
+        return False
+    trains = [other for other in candidates if other is not candidate and other.loses and not other.place]
+    return bool(trains) and all(_TRAIN.match(cell.source) for other in trains for cell in other.metrics)
+
+
+def _is_bare_loss(candidate: Candidate) -> bool:
+    """Whether it gives a loss without a place, and does not say that it trains."""
     if candidate.role != "train" or candidate.place or candidate.shape.count < 2 or not candidate.loses:
         return False
     trains = any("train" in cell.source.lower() for cell in candidate.metrics) or "lr" in candidate.columns
-    return not trains and all(_announcement(lines, number) is not None for number in candidate.shape.lines)
+    return not trains
 
 
 def _scored(candidate: Candidate, lines: Sequence[bytes]) -> Candidate:

@@ -23,6 +23,8 @@ from gputel.analysis.logs.names import is_evaluation, legal
 
 LASTS = re.compile(r"(?i)(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)")
 _FEW = 3  # losses, from which on they have a range
+_TOTAL = re.compile(r"(?:total|overall)_loss|loss_(?:total|overall)")
+_LAST_DIGITS = 2.5  # by which a sum of rounded figures may differ from the rounded sum
 
 
 def with_loss(cells: list[Named], shape: LineShape) -> list[Named]:
@@ -31,7 +33,7 @@ def with_loss(cells: list[Named], shape: LineShape) -> list[Named]:
     An objective with negative values is a likelihood that rises, and no loss.
     """
     if {"loss", "loss_avg"} & {cell.column for cell in cells}:
-        return cells
+        return _total_of_parts(cells, shape)
     normal = [normal_name(cell) for cell in cells]
     plain = _with_rate(cells, [_plain(word, alone=len(cells) == 1) for word in normal])
     trained = next((word for word in LOSSES if word in plain), None)
@@ -49,6 +51,39 @@ def with_loss(cells: list[Named], shape: LineShape) -> list[Named]:
     if trained in OBJECTIVES and all(value.startswith(b"-") for column in values for value in column):
         renamed = [column and re.sub(r"(?<![a-z])loss(?![a-z])", "objective", column) for column in renamed]
     return _once_named(cells, renamed)
+
+
+def _total_of_parts(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Calls `total_loss` the loss if it is the sum of what is printed as `loss` and of the other parts.
+
+    The parts may have a weight. A total that is none of this may be summed over the epoch.
+    """
+    loss = next((cell for cell in cells if cell.column == "loss"), None)
+    total = next((cell for cell in cells if _TOTAL.fullmatch(_underscored(cell.source))), None)
+    parts = [c for c in cells if c.column and c.column.endswith("loss") and c not in (loss, total)]
+    parts = [cell for cell in parts if not is_evaluation(cell.column or "")]
+    if loss is None or total in (None, loss) or not parts or not _adds_up(loss, total, parts, shape):
+        return cells
+    columns = {loss.at: f"{loss.column}_", total.at: loss.column}
+    return [replace(cell, column=columns.get(cell.at, cell.column)) for cell in cells]
+
+
+def _adds_up(loss: Named, total: Named, parts: Sequence[Named], shape: LineShape) -> bool:
+    """Whether the total is the loss and a constant times the sum of the parts, up to its last digits."""
+    columns = [shape.column(cell.at) for cell in (loss, total, *parts)]
+    rows = [row for row in zip(*map(numbers, columns), strict=False) if all(map(math.isfinite, row))]
+    if len(rows) < _FEW or all(row[0] == row[1] for row in rows):
+        return False
+    more = [(row[1] - row[0], sum(row[2:])) for row in rows]
+    weight = sum(rest for rest, _ in more) / (sum(part for _, part in more) or math.inf)
+    weight = round(weight) if math.isclose(weight, round(weight), rel_tol=0.1) else weight
+    near = _LAST_DIGITS * 10 ** -max(map(_decimals, columns[1]))
+    exact = sum(math.isclose(rest, weight * part, abs_tol=near) for rest, part in more)
+    return weight > 0 and exact >= 0.9 * len(rows)
+
+
+def _decimals(value: bytes) -> int:
+    return len(value.partition(b".")[2]) if value.replace(b".", b"").isdigit() else 0
 
 
 def without_foreign_mean(cells: list[Named], shape: LineShape) -> list[Named]:

@@ -107,13 +107,17 @@ def _passes(cells: list[Named], shape: LineShape) -> list[Named]:
     )
     if outer is None or inner is None or any(cell.column == "epoch" for cell in cells):
         return cells
-    passes, steps = integers(shape.column(outer.at)) or [], integers(shape.column(inner.at)) or []
-    turns = [f > e for (a, b), (e, f) in zip(pairwise(steps), pairwise(passes), strict=False) if b < a]
-    rises = all(f >= e for e, f in pairwise(passes))
-    if not turns or not all(turns) or not rises:
+    if not _turn_together(outer, inner, shape):
         return cells
     columns = {outer.at: "epoch", inner.at: "index", inner.at + 1: "length"}
     return [replace(cell, column=columns.get(cell.at, cell.column)) for cell in cells]
+
+
+def _turn_together(outer: Named, inner: Named, shape: LineShape) -> bool:
+    """Whether the outer count never falls, and rises each time that the inner one begins again."""
+    passes, steps = integers(shape.column(outer.at)) or [], integers(shape.column(inner.at)) or []
+    turns = [f > e for (a, b), (e, f) in zip(pairwise(steps), pairwise(passes), strict=False) if b < a]
+    return bool(turns) and all(turns) and all(f >= e for e, f in pairwise(passes))
 
 
 def _epochs(cells: list[Named], shape: LineShape) -> list[Named]:
@@ -136,10 +140,15 @@ def _epochs(cells: list[Named], shape: LineShape) -> list[Named]:
 
 
 def _is_place_in_epoch(cells: list[Named], shape: LineShape) -> bool:
-    """Whether the line begins with `[14/300][250/1251]` or `1/3 ( 33%) [ 49/323 ( 15%)]`, after any word."""
+    """Whether the line begins with `[14/300][250/1251]` or `1/3 ( 33%) [ 49/323 ( 15%)]`, after any word.
+
+    In `[14/300] batch 250/1251` the first may be a rank: it must rise where the batches begin again.
+    """
     first = [cell for cell in cells if cell.slot.column != "share"][:4]
     if [cell.slot.column for cell in first] != [None, "total", None, "total"]:
         return False
+    if first[0].slot.key is None and first[2].column in _STEPS:
+        return _turn_together(first[0], first[2], shape)
     bracketed = shape.words[0].rstrip().endswith(b"[") and first[0].column == legal(first[0].source)
     nameless = (bracketed or first[0].slot.key is None) and first[2].slot.key is None
     return nameless and all(integers(shape.column(cell.at)) for cell in first)

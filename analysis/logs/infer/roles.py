@@ -51,7 +51,7 @@ def _is_known_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bo
 def _is_evaluation(line: Candidate, *_: Candidate | None) -> bool:
     """An evaluation with a figure, and not the best one so far once more."""
     repeats = SAVES.match(line.shape.words[0]) or (line.place is None and _BEST.search(line.shape.spoken))
-    return line.role == "eval" and line.is_measured and not repeats
+    return line.role == "eval" and line.is_measured and (line.is_result or not repeats)
 
 
 def _evaluates_epoch(line: Candidate, main: Candidate, header: Candidate | None) -> bool:

@@ -240,6 +240,18 @@ def test_lines_that_say_their_iteration_are_records_of_their_own_within_one_step
     assert steps["step"].to_list() == [0, 0, 0, 1, 1, 1]
 
 
+def test_loss_of_an_epoch_beside_that_of_its_evaluation_is_the_loss(read: Callable[[str], Log]) -> None:
+    """As the notebooks of PEFT print it, with tensors in place of numbers."""
+    loss = "{0}_ppl=tensor({1:.4f}, device='cuda:0') {0}_epoch_loss=tensor({2:.4f}, device='cuda:0')"
+    lines = [
+        f"epoch={e}: {loss.format('train', 99 / (e + 1), 5 / (e + 1))} {loss.format('eval', 9, 2)}\n"
+        for e in range(5)
+    ]
+    log = read("".join(lines))
+    assert log.records.select("step", "loss").rows() == [(e, round(5 / (e + 1), 4)) for e in range(5)]
+    assert log.evals.filter(name="val_loss")["value"].to_list() == [2.0] * 5
+
+
 def test_learned_format_reads_the_log_again() -> None:
     log = LOGS[0].read_bytes()
     found = infer.infer(clean(log))

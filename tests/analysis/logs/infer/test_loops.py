@@ -209,3 +209,16 @@ def test_evaluations_that_count_as_training_does_are_no_loop(read: Callable[[str
 def test_loop_that_is_not_seen_to_end_keeps_its_figures(read: Callable[[str], Log]) -> None:
     """Its last printed figure may be of any batch."""
     assert read(evaluated(3, every=20, of=50)).evals.height == 9
+
+
+@pytest.mark.parametrize(("name", "evaluations"), [("train loss", 6), ("loss of the run", 0)])
+def test_loss_that_is_better_beside_that_of_training_is_of_held_out_data(
+    read: Callable[[str], Log], name: str, evaluations: int
+) -> None:
+    text = "".join(
+        f"{name} = {0.9 / i:.4f}\nloss: {1 / i:.4f}, Performance is better... saving the model\n"
+        for i in range(1, 7)
+    )
+    log = read(text)
+    assert log.evals.filter(name="val_loss").height == evaluations
+    assert (0.9 in log.records["loss"]) == (evaluations > 0)

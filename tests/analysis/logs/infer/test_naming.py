@@ -53,6 +53,18 @@ def test_values_get_the_columns_that_all_formats_share(line: str, names: list[st
     assert columns(line) == names
 
 
+@pytest.mark.parametrize("weight", [1.0, 0.25])
+def test_total_that_adds_up_is_the_loss_beside_what_is_called_loss(weight: float) -> None:
+    rows = [(5 / i, 0.3 / i**0.5) for i in range(1, 30)]
+    lines = [f"loss: {a:.4f}, orth_loss: {b:.4f}, total_loss: {a + weight * b:.4f}" for a, b in rows]
+    assert columns(*lines) == ["loss_", "orth_loss", "loss"]
+
+
+def test_total_that_is_summed_over_the_epoch_is_not_the_loss() -> None:
+    lines = [f"loss: {5 / i:.4f}, reg_loss: {0.3 / i:.4f}, total_loss: {i * 2.5:.4f}" for i in range(1, 30)]
+    assert columns(*lines) == ["loss", "reg_loss", "total_loss"]
+
+
 def test_time_that_runs_on_is_no_step_time() -> None:
     lines = [f"step {i} loss {9 / i:.3f} time {100 * i}.5" for i in range(1, 9)]
     assert "dt_ms" not in columns(*lines)

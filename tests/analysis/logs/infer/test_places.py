@@ -58,6 +58,16 @@ def test_name_that_no_place_has_is_an_index_if_it_counts_within_epochs() -> None
     assert "index" not in columns(*right)
 
 
+def test_bracket_that_rises_where_the_batches_begin_again_is_the_epoch() -> None:
+    lines = [f"[{e}/9] batch {i}/40 loss={9 - e}.{i}" for e in (1, 2, 3) for i in (10, 20, 30, 40)]
+    assert columns(*lines) == ["epoch", "epochs", "index", "length", "loss"]
+
+
+def test_bracket_that_does_not_rise_with_the_batches_is_a_rank() -> None:
+    lines = [f"[{r}/2] batch {i}/40 loss={9 - r}.{i}" for i in (10, 20, 30, 40) for r in (0, 1)]
+    assert columns(*lines) == [None, None, "batch", "total_steps", "loss"]
+
+
 def test_second_bracket_behind_the_epoch_is_the_batch() -> None:
     lines = [f"Epoch: [{e}][{i}] Loss {9 - e}.{i}" for e in range(6) for i in (0, 50)]
     assert columns(*lines) == ["epoch", "batch", "loss"]
