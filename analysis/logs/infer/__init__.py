@@ -162,8 +162,9 @@ def _main(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate 
 
 def _without_loss(candidates: Sequence[Candidate]) -> Candidate | None:
     """The most frequent evaluation, else the line of rewards or of an epoch, in a log without a training loss."""
-    evals = [line for line in candidates if line.role == "eval" and _is_placed(line) and line.is_measured]
-    evals = [line for line in evals if line.changing]
+    in_epochs = any(line.role == "epoch" and line.shape.count > 2 for line in candidates)
+    evals = [line for line in candidates if line.role == "eval" and line.is_measured and line.changing]
+    evals = [line for line in evals if _is_placed(line) or (in_epochs and line.shape.count > 2)]
     rewards = [
         replace(line, role="train") for line in candidates if line.role == "other" and line.tells_training
     ]
@@ -225,8 +226,9 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
     if header and first:
         chosen.append(replace(first, role="train"))
         chosen += [replace(header, role="part")] if first is not header else []
+    taken = [line.shape for line in (main, header, first) if line]
     for line in candidates:
-        if line not in (main, header, first):
+        if line.shape not in taken:
             role = role_beside(line, main, header)
             if above and role in ("train", "part", None):
                 role = "part" if line in body else None
@@ -386,7 +388,10 @@ def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequ
         label = line.role if counts[line.role] == 1 else f"{line.role}_{counts[line.role]}"
         is_main = line.shape is main.shape
         table = compile_line(label, line.role, line.shape, list(line.named), looks=is_main, unlike=others)
-        rewards = line.role == "train" and not line.evidence and (is_main or _rewards_too(line, main))
+        opens = not main.evidence and not any(c.shape is main.shape and c.role == "train" for c in chosen)
+        rewards = (
+            line.role == "train" and not line.evidence and (is_main or opens or _rewards_too(line, main))
+        )
         table = replace(table, is_record=rewards)
         tables.append(table.toml())
     return "\n".join([head, *tables, *([_BEST_BELOW.toml()] if main.role in ("mixed", "eval") else [])])

@@ -44,6 +44,7 @@ _BEST = re.compile(r"(?i)(?:the )?best(?![a-z])")
 _ACCURACY = re.compile(
     r"(?i)\b(?:train(?:ing)?[ _])?(?:acc|accuracy|error[ _]rate|f1|auc|m?iou|dice|psnr|bleu)\b"
 )
+_ENCODED = re.compile(r"(?i)(?:^|[\W_])(?:recon\w*|kld?)(?:$|[\W_])")
 _EPISODE = re.compile(r"(?i)episod(?:es?|ic)|time_?steps?|\b(?:games?|cycles?|generations?)\b")
 
 
@@ -118,19 +119,28 @@ class Candidate:
     @property
     def rewards(self) -> bool:
         """Whether it gives a reward for each step or episode, and so a record where a log has no loss at all."""
-        counts = any(_EPISODE.search(cell.source) for cell in self.named) or (
-            self.place is not None and not self.place.guessed
-        )
+        counted = any(_EPISODE.search(cell.source) for cell in self.named) or self.shape.is_boxed
+        counts = counted or (self.place is not None and not self.place.guessed)
         rewarded = any(_REWARD.search(cell.source) and cell.column in self.changing for cell in self.metrics)
         return self.shape.count > 2 and self.is_terse and counts and rewarded
+
+    @property
+    def _gives_parts(self) -> bool:
+        """Whether several fractions that change are parts of a loss, and one of them is of an autoencoder."""
+        moving = [n for n in self.metrics if n.column in self.changing]
+        named = [n.source for n in moving if any(b"." in value for value in self.shape.column(n.at))]
+        return sum(PARTS.search(name) is not None for name in named) > 1 and any(map(_ENCODED.search, named))
 
     @property
     def tells_training(self) -> bool:
         """Whether it gives rewards, or a measure at epochs from the first on, or an accuracy at steps.
 
-        Solvers count iterations, too, and clocks and block chains have epochs with large numbers.
+        So do the parts of a loss without a total, `Epoch 3: Recon 30.5, KL 2.1`. Solvers count iterations, too, and
+        clocks and block chains have epochs with large numbers.
         """
         place = self.place if self.place and not self.place.guessed else None
+        if self.place and self.is_terse and self.shape.count > 2 and self._gives_parts:
+            return True
         counts = (integers(self.shape.column(place.at)) if place else None) or []
         rises = len(counts) >= OFTEN and all(b > a for a, b in pairwise(counts))
         if place is None or not (rises and self.is_terse and self.is_measured and self.changing):

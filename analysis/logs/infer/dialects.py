@@ -57,8 +57,8 @@ AVERAGED = re.compile(r"(?:^|_)(?:overall|global|running|average|avg|mean|smooth
 OF = re.compile(r"_(?:for|over|on)_.*$")
 # Beside one of these, `total` is their sum: the loss. Two of them are parts, and neither is the loss.
 PARTS = re.compile(
-    r"(?i)(?:^|_)(?:policy|value|mse|reg|kl|bce|ce|nll|cross_?entropy|xent|smooth_?l1|l1|l2|dice|focal|box|obj|cls"
-    r"|recon|rec|adv)(?:$|_)"
+    r"(?i)(?:^|_)(?:policy|value|mse|reg|kld?|bce|ce|nll|cross_?entropy|xent|smooth_?l1|l1|l2|dice|focal|box|obj|cls"
+    r"|recon\w*|rec|adv)(?:$|_)"
 )
 
 # Measures of a model, in training or on held-out data.
@@ -79,9 +79,10 @@ TOKEN_RATES = {"tok/s", "tok/sec", "toks/s", "tokens/s", "tokens/sec", "token/s"
 # A loss by another name, if it is the only one: `NER loss`. These names are of parts, and of regularizers.
 LOSS = re.compile(
     r"(?i)^(?!\w*best_)(?!(?:min|max|actor\w*|critic\w*|aux\w*|entropy|gen|generator|disc\w*|d|g|style|content|commit\w*|perceptual|z)_)"
-    r"(?:\w+_loss|loss_(?!scal|weight|coe|factor|avg|d$|g$|disc|gen|enc|dec|\d)[a-z]\w*)$"
+    r"(?:\w+_loss|loss_(?!scal|weight|coe|factor|avg|(?:d|g|p|pi|v|q\d?|value|policy|actor|critic)$|disc|gen|enc|dec|\d)[a-z]\w*)$"
 )
-GLUED = re.compile(r"(?i)(?<!val)(?<!train)(?<!valid)(?<!test)[a-z]loss$")  # `cutloss`, a loss of something
+# `cutloss` or `LossV`, a loss of something
+GLUED = re.compile(r"(?i:(?<!val)(?<!train)(?<!valid)(?<!test)[a-z]loss$)|^Loss[A-Z]\w*$")
 # Losses of networks that play against each other: such a run has no total.
 OPPOSED = re.compile(r"(?i)^(?:gen|generator|disc|discriminator|d|g|style|content|perceptual)_(?:\w+_)?loss$")
 # Measures that say what they are only together with the place.

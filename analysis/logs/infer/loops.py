@@ -20,7 +20,7 @@ from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
 from gputel.analysis.logs.infer.languages import english
 from gputel.analysis.logs.infer.line_tables import LineTable
 from gputel.analysis.logs.infer.places import Named, is_place
-from gputel.analysis.logs.infer.shapes import KEPT_ROWS
+from gputel.analysis.logs.infer.shapes import KEPT_ROWS, cut, masked
 from gputel.analysis.logs.infer.slots import integers
 from gputel.analysis.logs.line_kinds import STEPS
 from gputel.analysis.logs.names import legal
@@ -61,7 +61,7 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
     """
     candidates = [
         as_evaluation(c)
-        if _is_result(c, lines) or _mirrors_training(c, candidates)
+        if _is_result(c, lines) or _ends_loop(c, candidates, lines) or _mirrors_training(c, candidates)
         else replace(as_evaluation(c), is_result=True)
         if _decides(c, candidates)
         else _scored(c, lines)
@@ -93,6 +93,13 @@ def _is_result(candidate: Candidate, lines: Sequence[bytes]) -> bool:
     """Whether every one of its lines stands below a line that announces an evaluation, and none says a place."""
     announced = (_announcement(lines, number) is not None for number in candidate.shape.lines)
     return _is_bare_loss(candidate) and all(announced)
+
+
+def _ends_loop(candidate: Candidate, candidates: Sequence[Candidate], lines: Sequence[bytes]) -> bool:
+    """Whether each of its lines, ` * Loss 1.5`, stands right below one such as `Test: [45/46] Loss 1.9 (1.5)`."""
+    loops = {c.shape.literals for c in candidates if c.role == "eval" and total(c) is not None}
+    above = (masked(cut(lines[number - 1])[0]) for number in candidate.shape.lines)
+    return bool(loops) and _is_bare_loss(candidate) and all(literals in loops for literals in above)
 
 
 def _decides(candidate: Candidate, candidates: Sequence[Candidate]) -> bool:

@@ -199,7 +199,8 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     ):
         # `train=113 val=29` are sizes, `train:val = 0.9:0.1` shares
         return Named(slot, None, source=slot.key)
-    if slot.key.lower() in ENTIRE and (slot.unit or integers(column) is not None):
+    counts_on = slot.key.lower() == "total steps" and _rises(column)  # of an agent, that are done
+    if slot.key.lower() in ENTIRE and (slot.unit or integers(column) is not None) and not counts_on:
         return Named(replace(slot, column="total"), None, source=slot.key)
     named = _known(slot, column, words)
     if named.column == "total_steps" and _rises(column) and len({*column}) > len(column) / 2:

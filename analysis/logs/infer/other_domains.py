@@ -36,6 +36,8 @@ _MONEY_BEFORE = lazy_regex(rb"(?:\$|\xe2\x82\xac|\xc2\xa3)$")
 _TRAINS = lazy_regex(
     r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss|val[ _]?loss|loss|(?:\w+ )?psnr)$"
 )
+_PSNR = lazy_regex(r"(?i)(?:^|[\W_])psnr(?:$|[\W_])")
+_DECIBELS = lazy_regex(rb"(?i)(?<![a-z])db(?![a-z])")
 # of no other trade
 _SET_LOSS = lazy_regex(r"(?i)^(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?)[ _]loss$")
 _NAMED_LOSS = lazy_regex(r"(?i)loss(?:es)?(?:[ _.(-]*(?:avg|mean|value)\W*)?$")
@@ -61,6 +63,8 @@ def _is_of_another_trade(line: Candidate) -> bool:
     sources = [value.source for value in line.named]
     text = b" | ".join([*line.shape.words, *(source.encode() for source in sources)])
     text = _PATH.sub(b" ", text)
+    if any(map(_PSNR.search, sources)):  # of pictures, in the decibels of optics
+        text = _DECIBELS.sub(b" ", text)
     learns = any(map(_LEARNS.match, sources)) or ("loss" in line.columns and _AGENT.search(text) is not None)
     if b"loss of " in text.lower() or (_MONEY.search(text) and not learns):
         return True

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from gputel.analysis.logs import printed_settings
 from gputel.analysis.logs.infer.candidates import Candidate
@@ -78,11 +80,21 @@ def _changes_rate(line: Candidate, main: Candidate, _: Candidate | None) -> bool
 def _scores_apart(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line of a measure that is computed on held-out data, beside records that give a loss."""
     sources = [cell.source for cell in line.metrics]
-    scores = (
-        bool(sources) and all(map(_SCORE.search, sources)) and not any("train" in s.lower() for s in sources)
-    )
-    known = line.place is not None and not line.place.guessed
-    return scores and known and main.loses and 1 < line.shape.count <= main.shape.count and line.is_measured
+    scores = bool(sources) and all(map(_SCORE.search, sources))
+    trains = any("train" in source.lower() for source in sources)
+    if not scores or trains or not (main.loses and line.is_measured):
+        return False
+    if line.place is None:
+        return line.shape.count > 2 and bool(line.changing) and _alternates(line, main)
+    return not line.place.guessed and 1 < line.shape.count <= main.shape.count
+
+
+def _alternates(line: Candidate, main: Candidate) -> bool:
+    """Whether records stand between any two of its lines: it is no list of results, one for each image."""
+    first, last = (main.shape.first, main.shape.lines[-1])
+    numbers = [number for number in line.shape.lines if first < number <= last + 1]
+    between = [bisect(main.shape.lines, number) for number in numbers]
+    return len(between) > 1 and all(b > a for a, b in pairwise(between))
 
 
 def _says_the_same(line: Candidate, main: Candidate) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gputel.analysis.logs import formats, line_prefixes
 from gputel.analysis.logs.infer import candidates, line_tables, shapes
+from gputel.analysis.logs.log import Log
 
 
 def candidate(*lines: str) -> candidates.Candidate | None:
@@ -84,3 +87,34 @@ def test_mean_of_an_evaluation_goes_before_the_loss_of_its_last_batch() -> None:
     made = candidate("Validate: Loss 2.1235 (2.1217)", "Validate: Loss 2.0235 (2.0117)")
     assert made is not None
     assert [cell.slot.at for cell in made.named if cell.column == "val_loss"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("row", "every", "column"),
+    [
+        ("| steps | {0}0 |\n| mean 100 episode reward | {1:.1f} |\n-----\n", 10, "episode_reward"),
+        ("global_step={0}, episodic_return=[{1:.1f}]\n", 1, "episodic_return"),
+        ("Episode: {0}, Total Steps: {0}00, Ep. Reward: {1:.1f}\n", 100, "Reward"),
+        ("[{0}/5] Recon: {1:.4f} KL: 0.{0}\n", 1, "Recon"),
+        ("Epoch {0}: recon_error {1:.4f}, KLD 0.{0}\n", 1, "KLD"),
+    ],
+)
+def test_step_with_rewards_or_parts_is_a_record_where_nothing_gives_the_loss(
+    read: Callable[[str], Log], row: str, every: int, column: str
+) -> None:
+    log = read("".join(row.format(i, 9 / i) for i in range(1, 6)))
+    assert log.records["step"].to_list() == [every * i for i in range(1, 6)]
+    assert log.records[column].null_count() == 0
+    assert "loss" not in log.records.columns
+
+
+def test_losses_of_a_policy_and_of_its_value_are_parts(read: Callable[[str], Log]) -> None:
+    """As Spinning Up prints them."""
+    box = "-----\n| Epoch | {0} |\n| LossPi | -0.{0} |\n| LossV | {0}.5 |\n| EpLen | 2{0}.0 |\n-----\n"
+    log = read("".join(map(box.format, range(1, 6))))
+    assert log.records["step"].to_list() == [1, 2, 3, 4, 5]
+    assert "loss" not in log.records.columns
+
+
+def test_error_of_a_solver_at_its_iterations_is_no_record(read: Callable[[str], Log]) -> None:
+    assert read("".join(f"Iteration {i}: error = {9 / i:.4f}\n" for i in range(1, 9))).is_empty

@@ -222,3 +222,19 @@ def test_loss_that_is_better_beside_that_of_training_is_of_held_out_data(
     log = read(text)
     assert log.evals.filter(name="val_loss").height == evaluations
     assert (0.9 in log.records["loss"]) == (evaluations > 0)
+
+
+def test_loss_right_below_the_last_line_of_a_test_is_its_result(read: Callable[[str], Log]) -> None:
+    train = "".join(f"Epoch: [{{0}}][{i}/18] Loss {9 / (i + 1):.3f} (2.5)\n" for i in range(18))
+    test = "".join(f"Test: [{i}/46] Loss 1.{i} (1.3)\n" for i in range(0, 46, 5))
+    log = read("".join(f"{train.format(epoch)}{test} * Loss 1.{epoch}25\n" for epoch in range(3)))
+    assert log.evals.filter(name="val_loss")["value"].to_list() == [1.025, 1.125, 1.225]
+    assert log.records.height == 54
+
+
+def test_accuracy_below_its_epoch_is_an_evaluation_where_nothing_else_is_printed(
+    read: Callable[[str], Log],
+) -> None:
+    log = read("".join(f" epoch {epoch}\ntest accuracy 0.{60 + epoch}\n" for epoch in range(6)))
+    assert log.evals.filter(name="test_accuracy").height == 6
+    assert read("".join(f" version {v}\ntest accuracy 0.{60 + v}\n" for v in range(6))).is_empty

@@ -94,3 +94,19 @@ def test_figures_right_below_a_record_are_of_its_epoch(read: Read) -> None:
     scores = log.evals.filter(log.evals["name"].is_in(["F1", "Val_F1"]))
     assert scores.select("step", "value").rows() == [(e, float(f"0.72{e}")) for e in range(1, 9)]
     assert "F1" not in read(text.replace("Train - ", "Other - ")).records.columns
+
+
+@pytest.mark.parametrize(("images", "evaluations"), [(1, 6), (3, 0)])
+def test_quality_of_pictures_between_the_records_is_an_evaluation(
+    read: Read, images: int, evaluations: int
+) -> None:
+    """But not a list of it, with a line for each picture."""
+    log = read(
+        "".join(
+            f"[{epoch}/6] train loss: {1 / epoch:.4f}\n"
+            + "".join(f"===> Avg. PSNR: {20 + epoch + at / 9:.4f} dB\n" for at in range(images))
+            for epoch in range(1, 7)
+        )
+    )
+    assert log.evals.filter(name="PSNR_db").height == evaluations
+    assert log.records.height == 6
