@@ -74,8 +74,8 @@ def watch(tmp_path: Path, folder: Path, silence: Silence = AT_ONCE) -> HangWatch
     return HangWatcher(WatchOrder(str(tmp_path), str(folder), recorder=0, silence=silence))
 
 
-def test_training_that_stands_is_written_once(folder: Path, tmp_path: Path) -> None:
-    process = start(STANDS, folder, tmp_path)
+def look_three_times(script: str, folder: Path, tmp_path: Path) -> None:
+    process = start(script, folder, tmp_path)
     try:
         print_lines(tmp_path, 12)
         watcher = watch(tmp_path, folder)
@@ -84,6 +84,10 @@ def test_training_that_stands_is_written_once(folder: Path, tmp_path: Path) -> N
     finally:
         process.kill()
         process.communicate()
+
+
+def test_training_that_stands_is_written_once(folder: Path, tmp_path: Path) -> None:
+    look_three_times(STANDS, folder, tmp_path)
     (first,) = incident.read(tmp_path)
     assert first.sentence == "the process stands in train.py:5 slow_read"
     (event,) = events.read(tmp_path)
@@ -92,15 +96,7 @@ def test_training_that_stands_is_written_once(folder: Path, tmp_path: Path) -> N
 
 
 def test_training_that_prints_nothing_and_moves_is_no_incident(folder: Path, tmp_path: Path) -> None:
-    process = start(MOVES, folder, tmp_path)
-    try:
-        print_lines(tmp_path, 12)
-        watcher = watch(tmp_path, folder)
-        for _ in range(3):
-            watcher.look()
-    finally:
-        process.kill()
-        process.communicate()
+    look_three_times(MOVES, folder, tmp_path)
     assert list(incident.read(tmp_path)) == []
 
 

@@ -17,36 +17,16 @@ from gputel.analysis.logs.lines import LIMIT
 from gputel.analysis.logs.log import Log
 from gputel.analysis.logs.parser import Parser, infer, make_parser, read
 from gputel.analysis.logs.patterns import Engine
+from tests.analysis.logs.scraps import SCRAPS
 
 LATEST = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
-SCRAPS = [
-    b"step 00000/00900 (0.00%) | loss: 10.397165 | dt: 18077.85ms | tok/sec: 29,001 | total time: 0.00m\n",
-    b"step 00001/00900 (0.11%) | loss: nan | dt: 658.60ms | tok/sec: 796,060 | mfu: 49.75 | total time: 0.01m\n",
-    b"Step 00250 | Validation bpb: 1.086329\n",
-    b"validation loss: 5.25\n",
+LINES = [
+    *SCRAPS,
     b"iter 10: loss 3.5, time 42.97ms, mfu -100.00%\n",
     b"step 20: train loss 3.2, val loss 3.4\n",
-    b"[rank0]: iter 30: loss 3.5, time 42.97ms, mfu 20.00%\n",
-    b"2026-03-01 23:59:58,250 - step:  7  loss:  8.02346  memory: 47.51GiB(59.97%)  tps: 6,183  mfu: N/A\n",
     b"\x1b[31mstep:  8  \x1b[32mloss:  8.1\x1b[39m\r\n",
-    b"Epoch 1/5\n",
     b"Epoch 2/5\r\n",
-    b" 10/20 [==>..] - ETA: 3s - loss: 0.3542\r 20/20 [======] - 3s 2ms/step - loss: 0.3 - val_loss: 0.2\n",
-    b"\r 10%|# | 1/10 [00:01<00:09,  1.0it/s, loss=2.5]\r 10%|# | 1/10 [00:01<00:09,  1.0it/s, loss=2.25]",
-    b"\r 20%|##        | 2/10 [00:02<00:08,  1.0it/s, loss=2.0]\n",
-    b"{'loss': 2.2818, 'grad_norm': '1.5', 'learning_rate': 2.5e-06, 'epoch': 0.29}\n",
-    b"{'eval_loss': 2.1, 'eval_runtime': 3.5, 'epoch': 0.3}\n",
-    b"[batch=3/100]:\n",
-    b"         Train loss/train/total: 10.9745\n",
-    b"step 00002/00900 (0.22%) | loss: oops | lrm: 1.00\n",
-    b"Traceback (most recent call last):\n",
-    b'  File "train.py", line 3, in <module>\n',
-    b"RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\n",
-    b"Resuming from checkpoint step 100\n",
-    b"saved checkpoint to out/ckpt_100.pt\n",
     b"\n",
-    b"some words in between\n",
-    b"caf\xe9 \x00\x00 \xff\n",
     b"\x1b[",
     b"^[[B",
     b"step 0000",
@@ -67,7 +47,7 @@ def answers(log: Log) -> object:
     return summary.run(log), list(summary.rows(log)), rejects
 
 
-logs = st.lists(st.sampled_from(SCRAPS), max_size=40).map(b"".join)
+logs = st.lists(st.sampled_from(LINES), max_size=40).map(b"".join)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -90,7 +70,7 @@ def test_engines_give_the_same_log(data: bytes) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=300), logs)
-@example(b"!", SCRAPS[3] + SCRAPS[16])  # what is kept ends in a redraw without an end
+@example(b"!", b"validation loss: 5.25\n[batch=3/100]:\n")  # what is kept ends in a line without an end
 def test_parser_reads_any_bytes_without_failing(noise: bytes, data: bytes) -> None:
     parsed(noise + data[:200] + noise, [])
 

@@ -132,61 +132,66 @@ def test_disk_full_for_every_file_does_not_stop_the_command(record: Record, smal
     assert recorder.facts()["output_missing_bytes"] == len(printed) - len(output)
 
 
+def opened(folder: Path) -> tuple[int, int]:
+    """The descriptors of the log and of its index."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+    return os.open(folder / "output.log", flags), os.open(folder / "output.idx", flags)
+
+
+class FullDisk:
+    """Queues of lines for a disk on which a file leaves little room; line number n is stamped 1000 + n."""
+
+    def __init__(self, disk: Path) -> None:
+        self.disk, self.ballast = disk, disk / "ballast"
+        self.ring, self._stamps, self.ledger = Ring(16 * MIB), Ring(MIB), Ledger()
+        self.log, index = opened(disk)
+        self.ballast.write_bytes(bytes(200_000))
+        self.queues = OutputQueues(self.ring, self._stamps, self.log, index, self.ledger)
+
+    def put(self, number: int) -> None:
+        line = b"%0999d\n" % number
+        self._stamps.put(RECORD.pack(1000 + number, self.ring.head + len(line)))
+        self.ring.put(line)
+
+    def stamped(self) -> list[tuple[int | None, bytes]]:
+        return list(output_index.lines(self.disk / "output.log", self.disk / "output.idx"))
+
+
 def test_tail_in_memory_is_written_when_room_appears_at_the_end(small_disk: Path) -> None:
     """The viewer, too, frees room and writes what the keeper had to leave."""
-    ring, stamps, ledger = Ring(16 * MIB), Ring(MIB), Ledger()
-    log, index = (
-        os.open(small_disk / name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        for name in ("output.log", "output.idx")
-    )
-    ballast = small_disk / "ballast"
-    ballast.write_bytes(bytes(200_000))
-    queues = OutputQueues(ring, stamps, log, index, ledger)
-    for i in range(150):
-        line = b"%0999d\n" % i
-        stamps.put(RECORD.pack(1000 + i, ring.head + len(line)))
-        ring.put(line)
+    full = FullDisk(small_disk)
+    for number in range(150):
+        full.put(number)
     with pytest.raises(OSError, match="No space left"):
-        queues.write()
-    assert queues.missing == ring.head - ring.tail > 0
-    ballast.unlink()
-    queues.write()
-    assert queues.missing == 0
-    stamped = list(output_index.lines(small_disk / "output.log", small_disk / "output.idx"))
-    assert stamped == [(1000 + i, b"%0999d\n" % i) for i in range(150)]
+        full.queues.write()
+    assert full.queues.missing == full.ring.head - full.ring.tail > 0
+    full.ballast.unlink()
+    full.queues.write()
+    assert full.queues.missing == 0
+    assert full.stamped() == [(1000 + i, b"%0999d\n" % i) for i in range(150)]
 
 
 def test_lines_that_were_given_up_leave_a_gap_and_no_wrong_time(small_disk: Path) -> None:
-    ring, stamps, ledger = Ring(16 * MIB), Ring(MIB), Ledger()
-    log, index = (
-        os.open(small_disk / name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        for name in ("output.log", "output.idx")
-    )
-    ballast = small_disk / "ballast"
-    ballast.write_bytes(bytes(200_000))
-    queues = OutputQueues(ring, stamps, log, index, ledger)
-    for i in range(16_000):
-        line = b"%0999d\n" % i
-        stamps.put(RECORD.pack(1000 + i, ring.head + len(line)))
-        ring.put(line)
-        if i % 1000 == 0:
+    full = FullDisk(small_disk)
+    for number in range(16_000):
+        full.put(number)
+        if number % 1000 == 0:
             with contextlib.suppress(OSError):
-                queues.write()
-            ledger.shown = ring.head
-            queues.make_room()
-    assert queues.missing > 0
-    assert ring.room(MIB)
-    ballast.unlink()
-    ring_bytes = ring.head - ring.tail
+                full.queues.write()
+            full.ledger.shown = full.ring.head
+            full.queues.make_room()
+    assert full.queues.missing > 0
+    assert full.ring.room(MIB)
+    full.ballast.unlink()
+    ring_bytes = full.ring.head - full.ring.tail
     subprocess.run(["mount", "-o", "remount,size=32m", str(small_disk)], check=True)
-    queues.write()
-    stamped = list(output_index.lines(small_disk / "output.log", small_disk / "output.idx"))
-    whole = [(wall, int(text)) for wall, text in stamped if len(text) == 1000]
+    full.queues.write()
+    whole = [(wall, int(text)) for wall, text in full.stamped() if len(text) == 1000]
     assert whole[-1] == (16_999, 15_999)
     assert all(wall in (None, 1000 + number) for wall, number in whole)
     assert sum(wall is not None for wall, _ in whole) >= ring_bytes // 1000
-    assert os.fstat(log).st_size == ring.head - ledger.skipped
-    assert ledger.skipped > 0
+    assert os.fstat(full.log).st_size == full.ring.head - full.ledger.skipped
+    assert full.ledger.skipped > 0
 
 
 def hanging_disk(ring: Ring, folder: Path) -> tuple[DiskWriter, int, Ledger]:
@@ -238,11 +243,9 @@ class Written:
 
 @pytest.fixture
 def written(tmp_path: Path) -> Written:
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
-    log, index = (os.open(tmp_path / name, flags) for name in ("output.log", "output.idx"))
     output, ledger = Ring(MIB), Ledger()
     output.put(b"line\n")
-    queues = OutputQueues(output, Ring(MIB), log, index, ledger)
+    queues = OutputQueues(output, Ring(MIB), *opened(tmp_path), ledger)
     return Written(tmp_path, ledger, output, queues, os.eventfd(0, os.EFD_NONBLOCK))
 
 
@@ -321,10 +324,8 @@ def test_output_is_synced_to_the_disk_when_asked_for(
     monkeypatch.setattr(
         os, "fdatasync", lambda file: synced.append(str(Path(f"/proc/self/fd/{file}").readlink()))
     )
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
-    log, index = (os.open(tmp_path / name, flags) for name in ("output.log", "output.idx"))
     output, ledger = Ring(MIB), Ledger()
-    queues = OutputQueues(output, Ring(MIB), log, index, ledger, fsync=fsync)
+    queues = OutputQueues(output, Ring(MIB), *opened(tmp_path), ledger, fsync=fsync)
     writer = DiskWriter(tmp_path, queues, os.eventfd(0, os.EFD_NONBLOCK))
     writer.start()
     output.put(b"line\n")
