@@ -12,7 +12,7 @@ import pytest
 
 from tests.browser import Tab
 
-RUN = """axe.run().then((found) => found.violations.map((rule) =>
+RUN = """axe.run({resultTypes: ["violations"]}).then((found) => found.violations.map((rule) =>
     `${rule.id}: ${rule.nodes.map((node) => node.html.slice(0, 120)).join("; ")}`))"""
 
 

@@ -20,6 +20,7 @@ from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.command import gputel
+from tests.recordings import PATIENCE_S
 from tests.recordings.printed import SECOND, clock, fill, saved, step, validation
 
 BEGUN = 10**9  # seconds; when the clock of `compose` began
@@ -183,7 +184,7 @@ def test_report_fits_80_columns(recorded: Path) -> None:
         said = b""
         while piece := _read(leader):
             said += piece
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
     os.close(leader)
     lines = said.decode().replace("\r", "").splitlines()
     assert max(map(len, lines)) <= 80

@@ -19,6 +19,7 @@ from gputel.analysis.alarms import rules
 from gputel.cli.tail import warnings_to
 from gputel.telemetry.errors import DamagedFile
 from tests.command import gputel
+from tests.recordings import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 TAIL = [sys.executable, "-m", "gputel", "tail"]
@@ -164,7 +165,7 @@ def test_sigterm_ends_tail_with_0() -> None:
         assert following.stdout is not None
         assert following.stdout.readline() == "d16 step 0  loss 3  dt_ms 9\n"
         os.kill(following.pid, signal.SIGTERM)
-        assert following.wait(60) == 0
+        assert following.wait(PATIENCE_S) == 0
 
 
 def table_rows(page: str) -> Iterator[tuple[str, str, str]]:

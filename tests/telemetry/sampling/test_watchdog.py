@@ -13,7 +13,7 @@ from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop
 from gputel.telemetry.sampling.watchdog import Stale, Turn, Watchdog
 from tests.fake_nvml import H100, FakeNvml
-from tests.recordings import until
+from tests.recordings import PATIENCE_S, until
 from tests.telemetry.conftest import MakeFake, Rows
 
 MS, SECOND = 1_000_000, 1_000_000_000
@@ -128,7 +128,7 @@ def test_hanging_gpu_is_left_out_and_taken_in_again_while_the_other_goes_on(fake
         driver.state.gpus[1].hang = 0
         threads.turn.stopping = True
     for thread in threads.threads:
-        thread.join(10)
+        thread.join(PATIENCE_S)
     assert set(threads.power("0")) == {300_000}
     assert set(threads.power("1")) == {300_000, None}
     assert [(kind, facts["gpu"]) for kind, facts in threads.events] == [("gpu_lost", "1"), ("gpu_back", "1")]

@@ -9,6 +9,7 @@ import pytest
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import compact, frames
 from gputel.telemetry.store.tiers import Tier, TierColumn
+from tests.recordings import PATIENCE_S
 
 FAST = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn("power_w", "W", 1000, "1")))
 
@@ -17,6 +18,12 @@ SLOW = Tier("slow", 1.0, (TierColumn("fan", "%", 1, "0"),))
 
 
 Compose = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def _children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of each test alone: a test that fails leaves its own."""
+    monkeypatch.setattr(compact, "_children", [])
 
 
 def record(folder: Path, compose: Compose, seconds: int = 12) -> None:
@@ -49,7 +56,7 @@ def test_writer_starts_the_child_at_each_seal_and_goes_on(tmp_path: Path, compos
     ticks = [(0, n * SECOND // 10, [n, n]) for n in range(50)]
     compose(tmp_path, [FAST], ticks, seal_after_s=2, compactor=compact.start)
     for child in compact._children:
-        assert child.wait(60) == 0
+        assert child.wait(PATIENCE_S) == 0
     compact.start(tmp_path)
     compact._children.pop().communicate()
     assert names(tmp_path) == [
@@ -72,7 +79,7 @@ def test_failed_compaction_is_said_at_the_next_seal_and_costs_no_tick(
     def start(folder: Path) -> None:
         compact.start(folder)
         for child in compact._children:
-            child.wait(60)
+            child.wait(PATIENCE_S)
 
     ticks = [(0, n * SECOND // 10, [n, n]) for n in range(50)]
     compose(
@@ -85,13 +92,12 @@ def test_failed_compaction_is_said_at_the_next_seal_and_costs_no_tick(
     )
     assert [kind for kind, _ in said] == ["compaction"]
     assert said[0][1].startswith("compaction ended with 1: ")
-    compact._children.clear()
     assert frames.ticks(tmp_path).filter(gpu="1")["power_w"].to_list() == [n / 1000 for n in range(50)]
 
 
 def test_child_that_fails_is_heard_at_the_next_start(tmp_path: Path) -> None:
     compact.start(tmp_path / "nowhere")
-    compact._children[0].wait(60)
+    compact._children[0].wait(PATIENCE_S)
     with pytest.raises(RuntimeError, match=r"compaction ended with 1: FileNotFoundError"):
         compact.start(tmp_path)
     assert not compact._children

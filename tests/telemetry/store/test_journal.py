@@ -20,7 +20,7 @@ from gputel.telemetry.store import blocks, frames, journal, parts
 from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.conftest import GivenClock
-from tests.recordings import until
+from tests.recordings import PATIENCE_S, until
 
 FAST = Tier("fast", 100.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn("temp_c", "°C", 1, "0")))
 SLOW = Tier("slow", 1.0, (TierColumn("fan", "%", 1, "0"),))
@@ -192,7 +192,7 @@ def test_write_that_hangs_does_not_hold_up_the_sampler(
 
     def hanging(file: int, data: bytes) -> int:
         if len(data) > 4 and data[5] & (blocks.SCHEMA | blocks.SEAL) == 0:
-            released.wait(60)
+            released.wait(PATIENCE_S)
         return write(file, data)
 
     monkeypatch.setattr("gputel.telemetry.store.part_writer.os.write", hanging)
@@ -223,7 +223,7 @@ def test_disk_that_hangs_at_the_end_is_left_and_what_was_not_written_is_reported
 
     def hanging(file: int, data: bytes) -> int:
         if len(data) > 4 and data[5] & (blocks.SCHEMA | blocks.SEAL) == 0:
-            released.wait(60)
+            released.wait(PATIENCE_S)
         return write(file, data)
 
     monkeypatch.setattr("gputel.telemetry.store.part_writer.os.write", hanging)
@@ -322,7 +322,7 @@ class SmallDisk:
         patch.setattr("gputel.telemetry.store.part_writer.os.write", self._take)
 
     def _take(self, file: int, data: bytes) -> int:
-        self.free.wait(60)
+        self.free.wait(PATIENCE_S)
         if self.full.is_set():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return self._write(file, data)

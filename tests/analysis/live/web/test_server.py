@@ -77,7 +77,7 @@ def watching(page: LivePage, last: str = "") -> Iterator[BinaryIO]:
             while file.readline() not in (b"", b"retry: 1000\n"):
                 pass
             file.readline()
-            page.wait(20)
+            page.wait(PATIENCE_S)
             yield file
 
 
@@ -236,7 +236,7 @@ def test_viewer_that_takes_nothing_is_let_go_and_the_others_see_everything() -> 
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", port(page)))
         slow.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        page.wait(20)
+        page.wait(PATIENCE_S)
         with watching(page) as file:
             step = 0
             while len(page.connections) == 2:
