@@ -187,12 +187,7 @@ def _path(path: str | Path) -> Path:
 
 
 def _one(source: Source) -> RunData:
-    data = _data(source)
-    if isinstance(data, runs.RunData):
-        return data
-    if isinstance(data, Path):
-        return read_run(data)
-    return runs.RunData(data.log, data) if isinstance(data, recording.Recording) else runs.of_log(data)
+    return runs.as_run(_data(source))
 
 
 def _whole_numbers(numbers: float | Sequence[float]) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gputel.analysis.runs import RunData, recording
+from gputel.analysis.runs import RunData, as_run, recording
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ class Run:
     @cached_property
     def data(self) -> RunData:
         """The run as commands take it; a recording's log is parsed when this is first asked for."""
-        if isinstance(self._source, recording.Recording):
-            return RunData(self._source.log, self._source)
-        return self._source
+        return as_run(self._source)
 
     @property
     def recording(self) -> Recording | None:

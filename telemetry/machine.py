@@ -200,6 +200,39 @@ class Machine(Protocol):
     def close(self) -> None: ...
 
 
+class ReaderWithoutDriver:
+    """Base of readers whose values follow from the time: there are no calls, and their rates are rates already."""
+
+    calls: Sequence[tuple[str, ...]] = ()
+    prepared: Sequence[Prepared] = ()
+    failed = False
+
+    def ask(self) -> None:
+        """Does nothing."""
+
+    def timed(self, monotonic: Callable[[], int]) -> Sequence[int]:
+        return ()
+
+    def counters(self) -> Mapping[str, CounterState]:
+        return {}
+
+    def faults(self) -> Mapping[str, str]:
+        return {}
+
+
+class MachineWithoutDriver:
+    """Base of machines whose GPUs are simulated or replayed: none is ever lost, and no driver reports events."""
+
+    def revive(self, gpu: Gpu) -> None:
+        """Does nothing."""
+
+    def listen(self, report: Report) -> None:
+        """Reports nothing."""
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
 def choose(gpus: Sequence[Gpu], wanted: Sequence[str] | None) -> tuple[Gpu, ...]:
     """The GPUs named by index or UUID, in the machine's order. A GPU does not include its MIG instances."""
     if wanted is None:

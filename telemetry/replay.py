@@ -7,7 +7,7 @@ last value recorded before each moment; a null stays null, and after the last sa
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.machine import Answer, CounterState, Gpu, GpuUsers, Prepared, Report, Values
+from gputel.telemetry.machine import (
+    Answer,
+    Gpu,
+    GpuUsers,
+    MachineWithoutDriver,
+    ReaderWithoutDriver,
+    Values,
+)
 from gputel.telemetry.readings import BY_NAME, Reading
 
 if TYPE_CHECKING:
@@ -37,7 +44,7 @@ class Track:
         return None if index < 0 or elapsed > self.times[-1] else index
 
 
-class Replay:
+class Replay(MachineWithoutDriver):
     """A machine whose recording starts when it is opened."""
 
     def __init__(self, name: str, tracks: Mapping[Gpu, Track], clock: Clock) -> None:
@@ -57,46 +64,18 @@ class Replay:
     def users(self, gpu: Gpu, now: int) -> GpuUsers:
         return GpuUsers((), "NotRecorded")
 
-    def revive(self, gpu: Gpu) -> None:
-        """Does nothing: a replayed GPU is never lost."""
 
-    def listen(self, report: Report) -> None:
-        """Reports nothing: the recording has events of its own."""
-
-    def close(self) -> None:
-        """Does nothing: no driver is open."""
-
-
-class ReplayReader:
+class ReplayReader(ReaderWithoutDriver):
     """Answers from one GPU's track."""
-
-    calls: Sequence[tuple[str, ...]] = ()
-    prepared: Sequence[Prepared] = ()
-    failed = False
 
     def __init__(self, track: Track, start: int, names: Sequence[str]) -> None:
         nothing: Column = [None] * len(track.times)
         self._track, self._start = track, start
         self._columns = [track.columns.get(name, nothing) for name in names]
 
-    def ask(self) -> None:
-        """Does nothing: there is no driver to call."""
-
-    def timed(self, monotonic: Callable[[], int]) -> Sequence[int]:
-        """Nothing: there are no calls."""
-        return ()
-
     def answer(self, now: int) -> Values:
         index = self._track.at(now - self._start)
         return [None if index is None else column[index] for column in self._columns]
-
-    def counters(self) -> Mapping[str, CounterState]:
-        """Nothing: its rates are rates already."""
-        return {}
-
-    def faults(self) -> Mapping[str, str]:
-        """Nothing: no driver was asked."""
-        return {}
 
 
 def from_frame(name: str, frame: pl.DataFrame, clock: Clock, gpus: Mapping[str, Gpu] | None = None) -> Replay:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -22,12 +22,11 @@ from gputel.telemetry.errors import GputelError
 from gputel.telemetry.machine import (
     COMMAND,
     Answer,
-    CounterState,
     Gpu,
     GpuUser,
     GpuUsers,
-    Prepared,
-    Report,
+    MachineWithoutDriver,
+    ReaderWithoutDriver,
     Values,
 )
 from gputel.telemetry.readings import BY_NAME, MIB, Reading
@@ -168,7 +167,7 @@ def _meant(name: str, count: int, names: Mapping[str, str]) -> str:
     return f"did you mean {count}x{names[near[0]]}?" if near and 0 < count <= MOST else ""
 
 
-class Simulated:
+class Simulated(MachineWithoutDriver):
     """A machine whose GPUs follow a load."""
 
     def __init__(self, wanted: str, kinds: Sequence[str], clock: Clock, load: Waveform | None = None) -> None:
@@ -192,45 +191,17 @@ class Simulated:
         memory, share = self.reader(gpu, [BY_NAME["mem_used_mib"], BY_NAME["util"]]).answer(now)
         return GpuUsers((GpuUser(COMMAND, memory, share),))
 
-    def revive(self, gpu: Gpu) -> None:
-        """Does nothing: a simulated GPU is never lost."""
 
-    def listen(self, report: Report) -> None:
-        """Reports nothing: there is no driver."""
-
-    def close(self) -> None:
-        """Does nothing: no driver is open."""
-
-
-class SimulatedReader:
+class SimulatedReader(ReaderWithoutDriver):
     """Answers some readings of one simulated GPU."""
-
-    calls: Sequence[tuple[str, ...]] = ()
-    prepared: Sequence[Prepared] = ()
-    failed = False
 
     def __init__(self, model: GpuSimulation, readings: Sequence[Reading]) -> None:
         self._model, self._names = model, [reading.name for reading in readings]
         self._lacks = set(model.kind.lacks)
 
-    def ask(self) -> None:
-        """Does nothing: the answer follows from the time."""
-
-    def timed(self, monotonic: Callable[[], int]) -> Sequence[int]:
-        """Nothing: there are no calls."""
-        return ()
-
     def answer(self, now: int) -> Values:
         values = self._model.at(now)
         return [None if name in self._lacks else values[name] for name in self._names]
-
-    def counters(self) -> Mapping[str, CounterState]:
-        """Nothing: its rates are rates already."""
-        return {}
-
-    def faults(self) -> Mapping[str, str]:
-        """Nothing: no driver was asked."""
-        return {}
 
 
 class GpuSimulation:

@@ -37,7 +37,7 @@ from gputel.analysis.compare.select import Selection, depends_on_tokenizer
 from gputel.analysis.compare.settings import caveats, run_settings
 from gputel.analysis.compare.summary import milestone_table, summarize_runs
 from gputel.analysis.logs.log import Log
-from gputel.analysis.runs import RunData, of_log, paths, read_run
+from gputel.analysis.runs import RunData, as_run, paths, read_run
 from gputel.analysis.runs.log_doubts import log_doubts
 from gputel.analysis.runs.recording import Recording
 from gputel.telemetry.errors import GputelError
@@ -186,14 +186,10 @@ def _prices(by: str, price: float | None, kwh: float | None) -> Prices:
 
 
 def _subjects(run: Comparable) -> Iterator[RunData]:
-    if isinstance(run, RunData):
-        yield run
-    elif isinstance(run, Recording):
-        yield RunData(run.log, run)
-    elif isinstance(run, Log):
-        yield of_log(run)
-    else:
+    if isinstance(run, (str, Path)):
         yield from map(read_run, paths.walk(Path(run)))
+    else:
+        yield as_run(run)
 
 
 def _tabled(

@@ -115,10 +115,19 @@ def read_run(path: Path, formats: tuple[Format, ...] | None = None) -> RunData:
     if path.is_dir():
         from gputel.analysis.runs.recording import open_recording
 
-        recording = open_recording(path)
-        return RunData(recording.log, recording)
-    log = read_file(path, formats)
-    return of_log(log)
+        return as_run(open_recording(path))
+    return of_log(read_file(path, formats))
+
+
+def as_run(source: Path | RunData | Recording | Log) -> RunData:
+    """Returns the run that a source is, or that lies at a path."""
+    from gputel.analysis.runs.recording import Recording
+
+    if isinstance(source, Path):
+        return read_run(source)
+    if isinstance(source, Recording):
+        return RunData(source.log, source)
+    return source if isinstance(source, RunData) else of_log(source)
 
 
 def of_log(log: Log) -> RunData:
