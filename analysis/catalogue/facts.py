@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gputel.analysis import text
 from gputel.analysis.catalogue import gpu_facts
 from gputel.analysis.catalogue.gpu_facts import HOUR_S
+from gputel.analysis.runs.paths import PAGES
 from gputel.telemetry import run_folder, source_code
 from gputel.telemetry.secrets import mask, mask_value
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from gputel.analysis.runs.recording import Recording
 
 FACTS_VERSION = 8
-DERIVED = ("facts.json", ".html", ".png", ".svg", ".pdf", ".lock")
+DERIVED = ("facts.json", *PAGES, ".lock")
 COMMON_NAMES = frozenset(
     "log logs out output stdout stderr console train training metrics result results progress".split()
 )

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from gputel.analysis.runs.facts import Fact, Facts
 
 QUESTIONS = {MFU_QUESTION: "MFU"}  # questions as people write them
-MOST_EVENTS = 500
 MOST_SPANS = 20
 
 
@@ -303,9 +302,9 @@ def _events(report: Report) -> Table:
     every = pl.concat(parts, how="vertical_relaxed").sort("time", nulls_last=True)
     cells = [
         (time and text.to_the_second(time), text.event(kind), words)
-        for time, kind, words in every.head(MOST_EVENTS).iter_rows()
+        for time, kind, words in every.head(parse.MOST_EVENTS).iter_rows()
     ]
-    note = f"The first {MOST_EVENTS} of {every.height:,}." if every.height > MOST_EVENTS else ""
+    note = f"The first {parse.MOST_EVENTS} of {every.height:,}." if every.height > parse.MOST_EVENTS else ""
     return Table("Events", ("time (UTC)", "event", "text"), cells, note=note, folded=True)
 
 

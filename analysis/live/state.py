@@ -16,7 +16,7 @@ import polars as pl
 
 from gputel.analysis import document
 from gputel.analysis.live.gpus import GpuHistory, node_of
-from gputel.analysis.live.log_state import LogState, upcoming
+from gputel.analysis.live.log_state import MOST_EVENTS, LogState, upcoming
 from gputel.analysis.live.update import segment_of
 from gputel.analysis.live.view import MachineView, RunCost, StepPartsView, Terms, View
 from gputel.analysis.logs import outcome
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.outcome import LogEvent
     from gputel.analysis.logs.patterns import Field
 
-MOST_EVENTS = 500
 RATE = "tok_per_sec"
 PAST_S = 15 * 3600  # a run whose last timestamp is older than this, in any time zone, is over
 

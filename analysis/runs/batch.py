@@ -17,7 +17,7 @@ import polars as pl
 
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.logs.names import PER_GPU
-from gputel.analysis.runs.batch_changes import WHOLE, MeanBatch, changing_batch
+from gputel.analysis.runs.batch_changes import EXACT, WHOLE, MeanBatch, changing_batch
 from gputel.analysis.runs.record_gaps import DITHERED, half_digit, median_with_error, printed_median
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 AGREE = 0.05  # relative difference between figures that agree: a printed rate may be a running mean
 FAR = 2.0  # factor from which a difference that is no unit is a doubt
-EXACT = 2e-4  # relative error of a product of printed digits
 NEARLY = 2e-3  # relative error up to which the one round batch within it is the batch
 MOST_ODD = 31  # a batch is this, or a smaller odd number, times a power of two
 FEWEST_ROWS = 3

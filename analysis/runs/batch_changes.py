@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from gputel.analysis.doubts import Doubt
+from gputel.analysis.runs.printed_times import PLACE
 from gputel.analysis.runs.record_gaps import half_digit
 
 CHANGED = 1.2  # factor between batches of one run from which on the batch is said to change
@@ -19,7 +20,6 @@ EXACT = 2e-4  # relative error of a product of printed digits
 LEVEL, FEWEST = 9, 27  # records around one whose median is its level, and how many tell levels apart
 STEADY = 0.9  # share of the records that are at the level of those around them
 WHOLE = 0.5  # half a digit of a count that is not rounded
-PLACE = ("phase", "attempt")
 
 
 class MeanBatch(NamedTuple):

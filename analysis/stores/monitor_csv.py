@@ -14,13 +14,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gputel.analysis.logs.patterns import Reject
-from gputel.analysis.stores.points import StoredRun, cell_number, from_rows, number, settings, whole
+from gputel.analysis.stores.points import (
+    StoredRun,
+    cell_number,
+    from_rows,
+    moment_ns,
+    number,
+    settings,
+    whole,
+)
 
 FORMAT = "csv"
 START = b"#{"
 HEADER = ["r", "l", "t"]  # reward, length and seconds; columns that the program asked for may follow
 NAMES = {"r": "episode_reward", "l": "episode_length"}
-LATEST_S = 9e9
 
 
 def is_monitor(head: bytes) -> bool:
@@ -42,11 +49,10 @@ def read(path: Path, data: bytes) -> StoredRun:
     except (ValueError, RecursionError):
         stated = {}
     start = number(stated.pop("t_start", None))
-    start = start if start is not None and 0 < start < LATEST_S else None
+    started = moment_ns(start) or None
     name = path.name.removesuffix(".csv").removesuffix("monitor").rstrip(".") or path.resolve().parent.name
     rejects: list[Reject] = []
-    values = from_rows(_rows(table, start, rejects))
-    started = None if start is None else _nanoseconds(start)
+    values = from_rows(_rows(table, start if started else None, rejects))
     return StoredRun(name, str(path), FORMAT, values, settings(stated), rejects=rejects, started=started)
 
 
@@ -66,11 +72,11 @@ def _rows(
             step += length
             start = start if seconds >= last else None
             last = seconds
-            moment = 0 if start is None or start + seconds > LATEST_S else _nanoseconds(start + seconds)
-            yield step, moment, {NAMES.get(n, n): c for n, c in cells.items() if c is not None and n != "t"}
+            moment = None if start is None else start + seconds
+            yield (
+                step,
+                moment_ns(moment),
+                {NAMES.get(n, n): c for n, c in cells.items() if c is not None and n != "t"},
+            )
     except csv.Error:
         return
-
-
-def _nanoseconds(seconds: float) -> int:
-    return int(seconds * 1e6) * 1000

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.patterns import Reject
 
 MOST = 2**62  # a larger step is none
+LATEST_S = 9e9  # since 1970; a later moment is none
 MOST_LETTERS = 64  # letters of a cell that may be a number
 DEEPEST = 8  # levels of a configuration
 
@@ -167,6 +168,11 @@ def number(cell: object) -> float | None:
     if isinstance(cell, str) and cell.strip().lower().lstrip("+-") in ("nan", "inf", "infinity"):
         return float(cell)
     return None
+
+
+def moment_ns(seconds: float | None) -> int:
+    """A moment in ns since 1970, to the microsecond; 0 of one that no run has."""
+    return int(seconds * 1e6) * 1000 if seconds is not None and 0 < seconds < LATEST_S else 0
 
 
 def cell_number(cell: str) -> float | None:

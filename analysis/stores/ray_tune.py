@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gputel.analysis.logs.patterns import Reject
-from gputel.analysis.stores.points import StoredRun, from_rows, number, settings, whole
+from gputel.analysis.stores.points import DEEPEST, StoredRun, from_rows, moment_ns, number, settings, whole
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.own_files import read_own
 
@@ -26,9 +26,7 @@ TAGS = "ray/tune/"  # begins every tag of the event file of a trial, which repea
 STATE = re.compile(r"experiment_state-.*\.json")  # of all trials, for Tune itself
 STATE_MARK = b'{"trial_data"'
 KEYS = tuple(re.compile(rb'"%s"\s*:\s*[0-9]' % name.encode()) for name in sorted(COLUMNS))
-LATEST_S = 9e9
 LARGEST = 1 << 20
-DEEPEST = 8
 
 
 def is_results(head: bytes) -> bool:
@@ -51,11 +49,6 @@ def settings_beside(folder: Path) -> dict[str, float | str]:
     except (OSError, ValueError):
         return {}
     return _settings(given)
-
-
-def nanoseconds(seconds: float | None) -> int:
-    """The moment of a row; 0 of one that no run has."""
-    return int(seconds * 1e6) * 1000 if seconds is not None and 0 < seconds < LATEST_S else 0
 
 
 def _settings(given: object) -> dict[str, float | str]:
@@ -96,7 +89,7 @@ def _rows(
             config |= _settings(row.get(CONFIG))
             is_first = False
         metrics = {name: value for name, value in row.items() if name not in OWN and name != CONFIG}
-        yield step, nanoseconds(number(row.get(MOMENT))), dict(_numbers(metrics))
+        yield step, moment_ns(number(row.get(MOMENT))), dict(_numbers(metrics))
 
 
 def _numbers(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, float]]:

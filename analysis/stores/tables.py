@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gputel.analysis.logs.patterns import Reject
 from gputel.analysis.stores import plain_yaml, ray_tune
-from gputel.analysis.stores.points import StoredRun, cell_number, from_rows, settings
+from gputel.analysis.stores.points import StoredRun, cell_number, from_rows, moment_ns, settings
 
 FORMAT = "csv"
 AXES = (
@@ -95,7 +95,7 @@ def _rows(
         moment = 0
         if is_ray_tune:
             config |= _settings_of_row(header, row)
-            moment = ray_tune.nanoseconds(cells.get(ray_tune.MOMENT))
+            moment = moment_ns(cells.get(ray_tune.MOMENT))
             cells = {n: c for n, c in cells.items() if not n.startswith(SETTING) and n not in ray_tune.OWN}
         is_epoch = axis == "epoch"
         yield int(step), moment, {n: c for n, c in cells.items() if c is not None and (n != axis or is_epoch)}

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 RUNS = Path("runs")
 MOST_UNSEALED = 2  # segments in storage that are named; a fleet that goes on has one for each node
 COMPRESSED = (".gz", ".zst")
-WRITTEN = (".html", ".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,9 @@ def find(word: str, skipped: list[Skipped] | None = None) -> list[RunSource]:
 
 def hint_for_output(word: str) -> str:
     """How to name the file to write, if that is what a word after `--html` looks like; flags take no value."""
-    return (
-        f"to write it, say --out {word}" if Path(word).suffix in WRITTEN and not Path(word).exists() else ""
-    )
+    from gputel.analysis.runs.paths import PAGES
+
+    return f"to write it, say --out {word}" if Path(word).suffix in PAGES and not Path(word).exists() else ""
 
 
 def fetched(word: str) -> str:

@@ -16,9 +16,8 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import parts
 from gputel.telemetry.store.blocks import Integers, Ticks
 from gputel.telemetry.store.journal import GrowingJournal
-from gputel.telemetry.store.tiers import Tier
+from gputel.telemetry.store.tiers import MEAN_PARTS, Tier
 
-MEAN_PARTS = 100  # a mean is rounded to hundredths of the driver's integer
 STATES = ("energy_j", "pstate", "ecc", "remapped_rows", "power_limit_w")
 """Counters and states: a mean of them says nothing."""
 THROTTLE = "throttle"

@@ -19,9 +19,8 @@ import polars as pl
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import ticks
 from gputel.telemetry.store.parts import Part
-from gputel.telemetry.store.tiers import GPU, Tier, TierColumn
+from gputel.telemetry.store.tiers import GPU, MEAN_PARTS, Tier, TierColumn
 
-MEAN_PARTS = 100  # a mean is rounded to hundredths of the driver's integer
 STATISTICS = {
     "throttle": ("any", "last"),  # a mask of bits: `any` is each bit that was set
     "energy_j": ("first", "last"),  # a counter

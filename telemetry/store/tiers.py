@@ -15,6 +15,7 @@ GPU, HOST, PROCESS = "gpu", "host", "process"
 WITHOUT_SUBJECT = (HOST, PROCESS)
 """The whole machine is one subject; a row of a process has its number among the readings."""
 ROWS_OF_PROCESSES = 2048
+MEAN_PARTS = 100  # a mean is rounded to hundredths of the driver's integer
 
 
 @dataclass(frozen=True)
