@@ -66,16 +66,13 @@ def judge(
     `lower` and `higher` name metrics by their better direction; raises GputelError if it is unknown for a metric.
     """
     asked = columns.directions(lower, higher)
-    signs = {name: _sign(name, asked) for name in (*max_regress, *targets)}
+    limits = [_Limit(name, limit, "regress", _sign(name, asked)) for name, limit in max_regress.items()]
+    goals = [_Limit(name, limit, "target", _sign(name, asked)) for name, limit in targets.items()]
     both = [log] if baseline is None else [log, baseline]
     chosen = select.choose(both, phase)
     run, *against = [_within(each, phase_name) for each, phase_name in zip(both, chosen.names, strict=True)]
-    checks = [
-        _regress(name, limit, signs[name], run, other, warmup)
-        for other in against
-        for name, limit in max_regress.items()
-    ]
-    return checks + [_target(name, limit, signs[name], run) for name, limit in targets.items()]
+    checks = [_regress(limit, run, other, warmup) for other in against for limit in limits]
+    return checks + [_target(goal, run) for goal in goals]
 
 
 def exit_code(checks: Sequence[GateResult]) -> int:
@@ -122,77 +119,89 @@ def _within(log: Log, phase: str | None) -> _Run:
     )
 
 
-def _regress(metric: str, limit: float, sign: int, run: _Run, baseline: _Run, warmup: int) -> GateResult:
-    ours, theirs = run.series(metric), baseline.series(metric)
+@dataclass(frozen=True)
+class _Limit:
+    """A limit of a metric; `sign` is 1 if more is worse, -1 if less is worse."""
+
+    metric: str
+    limit: float
+    kind: Literal["regress", "target"]
+    sign: int
+
+    def unknown(self, why: str, steps: int = 0) -> GateResult:
+        return GateResult(self.metric, self.limit, self.kind, "unknown", why, steps=steps)
+
+    def judged(
+        self, value: float, base: float, change: float, spread: Numbers, steps: int, why: str
+    ) -> GateResult:
+        """Judges a change, relative to the baseline and positive if it is worse, by its resampled `spread`."""
+        edges = np.quantile(spread, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+        low, high = (float(edge) for edge in edges)
+        verdict: Verdict = "failed" if low > self.limit else "passed" if high <= self.limit else "unknown"
+        if verdict == "unknown":
+            why += "; too noisy to decide"
+        return GateResult(
+            self.metric, self.limit, self.kind, verdict, why, value, base, change, low, high, steps
+        )
+
+
+def _regress(limit: _Limit, run: _Run, baseline: _Run, warmup: int) -> GateResult:
+    ours, theirs = run.series(limit.metric), baseline.series(limit.metric)
     if ours is None or theirs is None:
         who = "the run has" if ours is None else "the baseline has"
-        return GateResult(metric, limit, "regress", "unknown", f"{who} no {metric}")
-    if metric not in run.steps.columns:
-        return _by_evaluation(metric, limit, sign, ours, theirs)
-    if columns.is_pace(metric):
-        return _by_pace(metric, limit, sign, ours, theirs, warmup)
-    return _by_step(metric, limit, sign, ours, theirs, warmup)
+        return limit.unknown(f"{who} no {limit.metric}")
+    if limit.metric not in run.steps.columns:
+        return _by_evaluation(limit, ours, theirs)
+    if columns.is_pace(limit.metric):
+        return _by_pace(limit, ours, theirs, warmup)
+    return _by_step(limit, ours, theirs, warmup)
 
 
-def _by_pace(metric: str, limit: float, sign: int, ours: Series, theirs: Series, warmup: int) -> GateResult:
+def _by_pace(limit: _Limit, ours: Series, theirs: Series, warmup: int) -> GateResult:
     warm = [values[steps >= steps[0] + warmup] for steps, values in (ours, theirs)]
     fewest = min(map(len, warm))
     if fewest < FEWEST:
-        return GateResult(metric, limit, "regress", "unknown", _too_few(fewest), steps=fewest)
+        return limit.unknown(_too_few(fewest), fewest)
     value, base = (float(np.median(values)) for values in warm)
     ratios = _medians(warm[0], 1) / _medians(warm[1], 2)
-    return _verdict(
-        metric, limit, value, base, sign * (value / base - 1), sign * (ratios - 1), fewest, "medians"
-    )
+    change, spread = limit.sign * (value / base - 1), limit.sign * (ratios - 1)
+    return limit.judged(value, base, change, spread, fewest, "medians")
 
 
-def _by_step(metric: str, limit: float, sign: int, ours: Series, theirs: Series, warmup: int) -> GateResult:
+def _by_step(limit: _Limit, ours: Series, theirs: Series, warmup: int) -> GateResult:
     shared, at, there = np.intersect1d(ours[0], theirs[0], return_indices=True)
     last = max(FEWEST, round(len(shared) * LAST_SHARE))
     late = np.flatnonzero(shared >= shared[0] + warmup)[-last:] if len(shared) else shared
     if len(late) < FEWEST:
-        return GateResult(
-            metric, limit, "regress", "unknown", _too_few(len(late), "shared "), steps=len(late)
-        )
+        return limit.unknown(_too_few(len(late), "shared "), len(late))
     mine, base = ours[1][at][late], theirs[1][there][late]
     mean, base_mean = float(mine.mean()), float(base.mean())
-    differences = sign * (mine - base) / abs(base_mean)
+    differences = limit.sign * (mine - base) / abs(base_mean)
     means = _resampled(_blocks(differences).mean(axis=1), 1).mean(axis=1)
     why = f"means of steps {shared[late[0]]} to {shared[late[-1]]}"
-    return _verdict(metric, limit, mean, base_mean, float(differences.mean()), means, len(late), why)
+    return limit.judged(mean, base_mean, float(differences.mean()), means, len(late), why)
 
 
-def _by_evaluation(metric: str, limit: float, sign: int, ours: Series, theirs: Series) -> GateResult:
+def _by_evaluation(limit: _Limit, ours: Series, theirs: Series) -> GateResult:
     shared, at, there = np.intersect1d(ours[0], theirs[0], return_indices=True)
     if not len(shared):
-        return GateResult(metric, limit, "regress", "unknown", "no step was evaluated in both runs")
+        return limit.unknown("no step was evaluated in both runs")
     value, base = float(ours[1][at[-1]]), float(theirs[1][there[-1]])
-    change = sign * (value - base) / abs(base)
+    change = limit.sign * (value - base) / abs(base)
     why = f"single evaluation, at step {shared[-1]}"
-    return _verdict(metric, limit, value, base, change, np.array([change]), len(shared), why)
+    return limit.judged(value, base, change, np.array([change]), len(shared), why)
 
 
-def _verdict(
-    metric: str, limit: float, value: float, base: float, change: float, spread: Numbers, steps: int, why: str
-) -> GateResult:
-    low, high = (float(edge) for edge in np.quantile(spread, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]))
-    verdict: Verdict = "failed" if low > limit else "passed" if high <= limit else "unknown"
-    if verdict == "unknown":
-        why += "; too noisy to decide"
-    return GateResult(metric, limit, "regress", verdict, why, value, base, change, low, high, steps)
-
-
-def _target(metric: str, limit: float, sign: int, run: _Run) -> GateResult:
-    series = run.series(metric)
+def _target(goal: _Limit, run: _Run) -> GateResult:
+    series = run.series(goal.metric)
     if series is None:
-        return GateResult(metric, limit, "target", "unknown", f"the run has no {metric}")
+        return goal.unknown(f"the run has no {goal.metric}")
     steps, values = series
-    best = int(np.argmin(sign * values))
+    best = int(np.argmin(goal.sign * values))
     value = float(values[best])
-    verdict: Verdict = "passed" if sign * (value - limit) <= 0 else "failed"
-    return GateResult(
-        metric, limit, "target", verdict, f"best at step {steps[best]}", value, steps=len(values)
-    )
+    verdict: Verdict = "passed" if goal.sign * (value - goal.limit) <= 0 else "failed"
+    why = f"best at step {steps[best]}"
+    return GateResult(goal.metric, goal.limit, goal.kind, verdict, why, value, steps=len(values))
 
 
 def _too_few(steps: int, kind: str = "") -> str:
