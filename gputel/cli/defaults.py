@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -17,6 +16,7 @@ import click
 from gputel.cli import show
 from gputel.telemetry import settings
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.user_folders import working_folder
 
 PICTURES = frozenset("html png svg pdf panel width font style dpi".split())
 HARMLESS: Mapping[str, AbstractSet[str]] = {
@@ -64,7 +64,7 @@ class Default(NamedTuple):
 
 def options(name: str, command: click.Command) -> dict[str, Default]:
     """The options that the settings files set for a command, by the name of click's parameter."""
-    folder, user = settings.from_folder(Path.cwd()), settings.from_user()
+    folder, user = settings.from_folder(working_folder()), settings.from_user()
     _say_once((*folder.unread, *user.unread))
     return {
         **_options(name, command, folder, None if folder.is_trusted else HARMLESS.get(name, frozenset())),
@@ -90,7 +90,7 @@ def alarms() -> dict[str, dict[str, Any]]:
 
 def thresholds() -> list[tuple[str, str, Any, str]]:
     """Rule, key, value and file of each threshold that a settings file sets; the user's own file decides."""
-    folder, user = settings.from_folder(Path.cwd()), settings.from_user()
+    folder, user = settings.from_folder(working_folder()), settings.from_user()
     folders, users = _alarms(folder), _alarms(user)
     counted = folders if folder.is_trusted else _harmless_thresholds(folder.place, folders)
     chosen: dict[tuple[str, str], tuple[Any, str]] = {}

@@ -19,6 +19,7 @@ from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.inside import environment
 from gputel.telemetry.inside.environment import LEVELS
+from gputel.telemetry.user_folders import working_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -237,7 +238,9 @@ def _record(
             else [],
             exit_limit=limit,
             locks=() if inside.lock is None else (inside.lock,),
-            save_source=partial(source_code.start, segment.path, argv, Path.cwd()) if saves_source else None,
+            save_source=partial(source_code.start, segment.path, argv, working_folder())
+            if saves_source
+            else None,
         )
         with contextlib.suppress(OSError):
             run_folder.update(segment.path, inside=inside.as_json())
@@ -280,7 +283,7 @@ def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, Segm
     facts = identity.facts(
         argv,
         env=os.environ,
-        cwd=Path.cwd(),
+        cwd=working_folder(),
         name=name,
         tags=dict(asked["tags"]),
         price=asked["price"],

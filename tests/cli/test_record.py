@@ -37,6 +37,20 @@ def record(
     )
 
 
+def test_command_runs_in_a_working_folder_that_was_deleted(tmp_path: Path) -> None:
+    """As without us: a shell stays in a folder that another one removes."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    run = str(tmp_path / "run")
+    script = 'rmdir "$0" && exec "$@"'
+    words = [str(gone), *RECORD, "--out", run, "--no-host", "--", "sh", "-c", "echo ran; exit 3"]
+    answer = subprocess.run(
+        ["sh", "-c", script, *words], cwd=gone, capture_output=True, text=True, check=False
+    )
+    assert (answer.returncode, answer.stdout.splitlines()[-1:]) == (3, ["ran"]), answer.stderr
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["exit_code"] == 3
+
+
 def test_recording_for_a_time_ends_by_itself() -> None:
     answer = record("--simulate", "2xH100", "--for", "1.2s", "--out", "run", report=True)
     assert answer.returncode == 0
