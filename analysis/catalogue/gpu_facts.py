@@ -64,12 +64,14 @@ def of_readings(subject: RunData) -> dict[str, Any]:
 
 def spent(recording: Recording, gpus: int | None) -> dict[str, float | None]:
     """GPU hours and dollars; null where the GPUs, the end or the price of any segment is unknown."""
+    from gputel.analysis.runs.facts import whole_gpus
+
     alone = len({segment.node for segment in recording.folder.segments}) == 1
     lengths = recording.segments["duration_s"].to_list()
     hours: list[float | None] = []
     dollars: list[float | None] = []
     for facts, seconds in zip(recording.descriptions, lengths, strict=True):
-        count, price = len(facts.get("gpus") or ()) or (gpus if alone else None), facts.get("price")
+        count, price = len(whole_gpus([facts])) or (gpus if alone else None), facts.get("price")
         used = None if count is None or seconds is None else count * seconds / HOUR_S
         hours.append(used)
         dollars.append(None if used is None or price is None else used * price)

@@ -7,7 +7,7 @@ computed where the known figures determine them, such as the number of GPUs from
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -80,7 +80,7 @@ def run_facts(
     what was read of the log's batch before.
     """
     config = log.config
-    recorded = distinct_gpus(descriptions)
+    recorded = whole_gpus(descriptions)
     name = _recorded(next((gpu.get("name") for gpu in recorded), None)) or _of_table(
         next(iter(gpu_names), None)
     )
@@ -140,6 +140,22 @@ def distinct_gpus(descriptions: Iterable[dict[str, Any]]) -> list[dict[str, Any]
         for gpu in facts.get("gpus") or []:
             seen[facts.get("node_rank"), gpu.get("uuid") or gpu["gpu"]] = gpu
     return list(seen.values())
+
+
+def whole_gpus(descriptions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lists the GPUs that are counted and paid for: a MIG instance only where its own GPU is not recorded."""
+    counted = []
+    for facts in descriptions:
+        described = facts.get("gpus") or []
+        indices = {str(gpu["gpu"]) for gpu in described}
+        counted.append({**facts, "gpus": [gpu for gpu in described if _parent(gpu) not in indices]})
+    return distinct_gpus(counted)
+
+
+def _parent(gpu: Mapping[str, Any]) -> str:
+    """The index of the GPU that a MIG instance, such as 0:1, is part of; empty for a whole GPU."""
+    parent, _, instance = str(gpu["gpu"]).partition(":")
+    return parent if instance else ""
 
 
 def _limits(recorded: Iterable[dict[str, Any]]) -> Fact | None:

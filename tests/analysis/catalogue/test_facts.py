@@ -13,6 +13,7 @@ from gputel.analysis.compare import compare
 from gputel.analysis.logs import summary
 from gputel.analysis.report.summary import recording_summary
 from gputel.analysis.runs import read_run
+from gputel.telemetry import run_folder
 
 
 def test_sums_of_gpus_are_those_of_the_closing_report(recording: Path) -> None:
@@ -42,6 +43,17 @@ def test_gpu_hours_are_gpus_times_the_duration(recording: Path) -> None:
     assert row
     assert row.facts["gpu_hours"] == pytest.approx(2 * row.facts["duration_s"] / 3600)
     assert row.facts["cost"] == pytest.approx(4 * row.facts["gpu_hours"])
+
+
+def test_gpu_hours_are_those_of_whole_gpus(recording: Path) -> None:
+    """Beside their MIG instances, which are described as GPUs of their own."""
+    gpus = run_folder.describe(recording)["gpus"]
+    run_folder.update(
+        recording, gpus=[*gpus, *({**gpu, "gpu": f"{gpu['gpu']}:0", "uuid": "MIG"} for gpu in gpus)]
+    )
+    row = facts.computed(recording)
+    assert row
+    assert row.facts["gpu_hours"] == pytest.approx(2 * row.facts["duration_s"] / 3600)
 
 
 def test_gpu_hours_of_two_nodes_are_those_of_each(recording: Path, tmp_path: Path) -> None:

@@ -30,6 +30,16 @@ def test_recorded_gpus_win_over_what_the_log_says() -> None:
     assert found.power_limit_w == facts.Fact(1400, "recorded")
 
 
+def test_mig_instance_is_no_gpu_beside_its_own_one() -> None:
+    """A run on one GPU in three parts cost as much as one on four GPUs."""
+    log = paths.parse(SAMPLES / "d16-base.log.gz")
+    parts = [{**H100, "gpu": f"0:{n}", "uuid": f"MIG-{n}", "limits": {"power_w": None}} for n in range(3)]
+    found = run_facts(log, [{"gpus": [H100, *parts]}])
+    assert found.gpus == facts.Fact(1, "recorded")
+    assert found.power_limit_w == facts.Fact(700, "recorded")
+    assert run_facts(log, [{"gpus": parts[:2]}]).gpus == facts.Fact(2, "recorded")
+
+
 def test_tokens_of_a_step_come_from_throughput_where_no_banner_says_them(
     compose: object, tmp_path: Path
 ) -> None:
