@@ -196,11 +196,11 @@ class OnEvent:
 
 
 class CommandFailed:
-    """The command exited with a code other than 0."""
+    """The command exited with a code other than 0, and its user did not stop it."""
 
     observes: ClassVar = (EventSeen,)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         code = moment.facts.get("code") if isinstance(moment, EventSeen) and moment.kind == "exit" else None
-        if code and isinstance(moment, EventSeen):
+        if code and isinstance(moment, EventSeen) and not moment.facts.get("stopped"):
             yield Finding("", True, f"exit code {code}", moment.step)

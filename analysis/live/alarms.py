@@ -162,7 +162,7 @@ class RunAlarms:
         code = self._run.state.exit_code
         if code is not None and not self._ended:
             self._ended = True
-            yield EventSeen("exit", f"exit code {code}", now, view.step, {"code": code})
+            yield EventSeen("exit", f"exit code {code}", now, view.step, self._run.state.exit_facts(code))
         for pending in self._pending.values():
             yield from pending.look(now)
         hours = None if view.elapsed_s is None else (view.elapsed_s + (view.eta_s or 0)) / 3600

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.patterns import Field
 
 RATE = "tok_per_sec"
+CTRL_C = 130
 PAST_S = 15 * 3600  # a run whose last timestamp is older than this, in any time zone, is over
 
 
@@ -130,6 +131,11 @@ class RunState:
         """Exit code of the last segment, once all have ended."""
         code: int | None = self._facts[-1].get("exit_code") if self._facts and self.has_ended else None
         return code
+
+    def exit_facts(self, code: int) -> dict[str, object]:
+        """The code, and whether its user asked for this end: by Ctrl-C, or by a limit that stopped the command."""
+        stopped = code == CTRL_C or any(fact.get("stopped") for fact in self._facts)
+        return {"code": code, "stopped": stopped}
 
     def memory_mib(self, gpu: str, stream: str) -> float | None:
         """Total memory of a GPU; None if run.json does not say."""

@@ -30,6 +30,7 @@ def test_returning_gpu_ends_its_alarm() -> None:
 def test_exit_code_other_than_0_is_an_alarm() -> None:
     assert alarms_of([EventSeen("exit", "ended", facts={"code": 0})]) == []
     assert alarms_of([EventSeen("exit", "ended", facts={"code": 137})]) == [("exit", "on", None)]
+    assert alarms_of([EventSeen("exit", "ended", facts={"code": 143, "stopped": True})]) == []
 
 
 def test_idle_gpu_is_an_alarm_once_training_has_begun() -> None:

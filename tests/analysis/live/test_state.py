@@ -215,6 +215,23 @@ def test_recording_describes_its_gpus_and_its_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "stopped", "is_asked_for"),
+    [
+        (130, None, True),
+        (143, {"rule": "budget", "text": "spent"}, True),
+        (143, None, False),
+        (1, None, False),
+    ],
+)
+def test_end_that_its_user_asked_for_is_no_failure(
+    code: int, stopped: dict[str, str] | None, is_asked_for: bool
+) -> None:
+    state = state_of(pod_log(30), NOON)
+    state.describe([{"ended": {"wall_ns": START}, "exit_code": code, "stopped": stopped}])
+    assert state.exit_facts(code) == {"code": code, "stopped": is_asked_for}
+
+
+@pytest.mark.parametrize(
     ("facts", "status", "cause"),
     [
         ({"exit_code": 0}, "completed", None),
