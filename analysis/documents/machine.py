@@ -127,15 +127,16 @@ def _gpu_users(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _user(process: Mapping[str, Any]) -> str:
-    """The name of a process: with its rank if it is the command's, otherwise with its number."""
+    """The name of a process: with its rank and attempt if it is the command's, otherwise with its number."""
     number = str(process["process"]).partition(".")[0]
     if process["role"] == UNSEEN:
         return f"a process that cannot be seen from here, number {number} by the driver"
     if process["role"] == OTHER:
         return f"another program, {process['name']} ({number})"
-    return str(process["name"]) + (
-        "" if process["rank"] is None else f" ({process['role']} {process['rank']})"
-    )
+    rank = None if process["rank"] is None else f"{process['role']} {process['rank']}"
+    attempt = None if process["attempt"] is None else f"attempt {process['attempt']}"
+    known = ", ".join(word for word in (rank, attempt) if word)
+    return f"{process['name']} ({known})" if known else str(process["name"])
 
 
 def _moved(

@@ -128,7 +128,7 @@ def _summary(recording: Recording, node: str | None) -> MachineSummary:
         disks=disks,
         networks=networks,
         cgroups=_groups(_of_node(recording.cgroups, node)),
-        processes=_processes(_of_node(recording.processes, node)),
+        processes=_processes(_of_node(recording.processes, node), _of_node(recording.segments, node)),
     )
 
 
@@ -142,8 +142,11 @@ def _groups(rows: pl.DataFrame) -> list[dict[str, Any]]:
     return by_group.to_dicts()
 
 
-def _processes(rows: pl.DataFrame) -> list[dict[str, Any]]:
-    """Means are over the time from a process's first row to its last but its end: without a row it rested."""
+def _processes(rows: pl.DataFrame, segments: pl.DataFrame) -> list[dict[str, Any]]:
+    """Means are over the time from a process's first row to its last but its end: without a row it rested.
+
+    Each has the `attempt` in which it was first seen, if there are several.
+    """
     alive = pl.col("time").filter(pl.col("state") != ENDED)
     lived_s = (alive.max() - pl.col("time").min()).dt.total_seconds().alias("seconds")
     until_next = pl.col("time").shift(-1).over("process") - pl.col("time")
@@ -154,6 +157,7 @@ def _processes(rows: pl.DataFrame) -> list[dict[str, Any]]:
         .agg(
             pl.col("name", "rank", "role").last(),
             lived_s,
+            pl.col("time").min().alias("_began"),
             pl.when(pl.col("cpu").count() > 0).then(pl.col("cpu").sum()).alias("_cpu"),
             pl.col("cpu").max().alias("cpu_max"),
             pl.col("main_wait").sum().alias("_waited"),
@@ -176,8 +180,20 @@ def _processes(rows: pl.DataFrame) -> list[dict[str, Any]]:
         pl.when(pl.col("_held_s") > 0).then(pl.col("_sm") / pl.col("_held_s")).alias("gpu_sm_mean"),
         pl.col("gpus").map_elements(_named_once, pl.String),
     )
-    whole = by_process.with_columns(means).drop("_cpu", "_waited", "_sm", "_held_s")
+    whole = _with_attempt(by_process.with_columns(means), segments)
+    whole = whole.drop("_cpu", "_waited", "_sm", "_held_s", "_began")
     return whole.sort("cpu_mean", descending=True, nulls_last=True, maintain_order=True).to_dicts()
+
+
+def _with_attempt(processes: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
+    """The last attempt that had begun by the second in which a process was first seen; null where there is one."""
+    if len(segments) < 2:
+        return processes.with_columns(attempt=pl.lit(None, pl.Int64))
+    attempt = pl.lit(segments["attempt"].min(), pl.Int64)
+    for number, started in segments.sort("started").select("attempt", "started").iter_rows():
+        begun = pl.col("_began").cast(pl.Datetime("ns", "UTC")) + pl.duration(seconds=1) > started
+        attempt = pl.when(begun).then(pl.lit(number, pl.Int64)).otherwise(attempt)
+    return processes.with_columns(attempt=attempt)
 
 
 def _named_once(gpus: pl.Series) -> str | None:

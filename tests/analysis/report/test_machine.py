@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from gputel.analysis.report.machine import machine_summaries
 from gputel.analysis.report.summary import run_contents
 from gputel.analysis.runs.recording import Recording, open_recording
 from gputel.telemetry import run_folder
+from gputel.telemetry.clock import SECOND
 from gputel.telemetry.machine import GpuUser
 from tests.telemetry.host import machine
 from tests.telemetry.host.machine import MachineRecording, write_process
@@ -194,6 +196,24 @@ def test_panels_show_what_processes_use_of_gpus(on_gpus: Recording) -> None:
     named = {panel.name: [series.name for series in panel.series] for panel in panels.panels(on_gpus, *whole)}
     assert named["processes-gpu"] == ["train 10", "worker 11"]
     assert named["processes-gpu-memory"] == ["train 10", "worker 11", "notebook 30"]
+
+
+def test_users_of_gpus_in_two_attempts_say_in_which(tmp_path: Path) -> None:
+    """A job that resumed has the same names again."""
+    for number, pid in enumerate((10, 20)):
+        recording = MachineRecording(tmp_path / str(pid), command=pid)
+        recording.clock.advance(number * 100 * SECOND)
+        write_process(recording.root, pid, 1, name="train")
+        recording.use("0", GpuUser(pid, 4096 << 20, 80))
+        run_folder.create(recording.folder, {"run": "made", "started": recording.clock.stamp().as_json()})
+        recording.run(20)
+        recording.recorder.close()
+    shutil.copytree(tmp_path / "20" / "run", tmp_path / "10" / "run" / "segments" / "2")
+    (summary,) = machine_summaries(open_recording(tmp_path / "10" / "run"))
+    assert machine_facts(summary).known()["on the GPUs"].splitlines() == [
+        "GPU 0: train (attempt 1), at most 4.0 GiB, busy 80 % of the time",
+        "GPU 0: train (attempt 2), at most 4.0 GiB, busy 80 % of the time",
+    ]
 
 
 @pytest.mark.parametrize(
