@@ -1,15 +1,32 @@
-"""Starts a module of ours as a process of its own."""
+"""Starts a module of ours as a process of its own: with the modules of this one, and none of the training's."""
 
 from __future__ import annotations
 
+import os
 import sys
+
+IRREPLACEABLE = ("PYTHONHOME", "PYTHONIOENCODING")
+"""Variables that a Python without its environment would miss: no option says the same."""
 
 
 def argv(module: str, *words: str) -> list[str]:
     """Arguments that start the module's `main` with these words."""
-    return [sys.executable, "-c", code(module), *words]
+    return [sys.executable, *options(), "-c", code(module), *words]
+
+
+def options() -> list[str]:
+    """Keeps a sitecustomize.py on the training's PYTHONPATH out of our process: it may print, or take long."""
+    if any(variable in os.environ for variable in IRREPLACEABLE):
+        return []
+    found = ["-E"]
+    found += ["-B"] if sys.dont_write_bytecode else []
+    found += ["-s"] if sys.flags.no_user_site else []
+    found += ["-X", "utf8"] if sys.flags.utf8_mode else []
+    return found + (["-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else [])
 
 
 def code(module: str) -> str:
-    """Without the user's folder on the path, where a file may have the name of one of our modules."""
-    return f"import sys; del sys.path[:1]; from {module} import main; main(*sys.argv[1:])"
+    """With the user's folder last on the path: a file there may have the name of one of our modules."""
+    places = [os.path.abspath(place) for place in sys.path if place]  # noqa: PTH100
+    places.sort(key=lambda place: place == os.getcwd())  # noqa: PTH109
+    return f"import sys; sys.path[:] = {places!r}; from {module} import main; main(*sys.argv[1:])"

@@ -53,7 +53,7 @@ def show_report(order: ReportOrder, limit: ExitLimit | None = None) -> str | Non
     The first Ctrl-C ends the process, from a terminal it has reached it already; the second does not wait for it.
     Ctrl-Z stops both: the recorder blocks that signal, and a shell cannot continue a job that it has not seen stop.
     """
-    argv = [sys.executable, "-c", START, json.dumps(asdict(order))]
+    argv = [sys.executable, *own_process.options(), "-c", START, json.dumps(asdict(order))]
     number = signal.SIGINT
     pid = os.posix_spawn(argv[0], argv, _environment(), setsigmask=(number,), setsigdef=(number,))
     if limit is not None:
@@ -85,11 +85,10 @@ def show_short(order: ReportOrder) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """Our modules, and few threads, each of which takes memory: 128 cores would have 128 of them."""
-    path = os.pathsep.join(str(Path(place).resolve()) for place in sys.path if place)
+    """Few threads, each of which takes memory: 128 cores would have 128 of them."""
     threads = str(min(MOST_THREADS, os.cpu_count() or 1))
     few = {"OPENBLAS_NUM_THREADS": "1", "POLARS_MAX_THREADS": threads}
-    return {**few, **os.environ, "PYTHONPATH": path}
+    return {**few, **os.environ}
 
 
 def _fault(status: int) -> str | None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from gputel.telemetry import own_process
 
 FEW_BYTES = 1 << 20
 
@@ -32,18 +33,12 @@ def tables(segment: Path, *, sampled: bool) -> list[Path]:
 
 
 def command(folders: Sequence[Path]) -> list[str]:
-    return [
-        sys.executable,
-        "-m",
-        "gputel.telemetry.store.compact",
-        *(str(each.resolve()) for each in folders),
-    ]
+    return own_process.argv("gputel.telemetry.store.compact", *(str(each.resolve()) for each in folders))
 
 
 def environment() -> dict[str, str]:
-    """The child's environment: the same modules, and at most one core."""
-    path = os.pathsep.join(str(Path(place).resolve()) for place in sys.path if place)
-    return {**os.environ, "PYTHONPATH": path, "POLARS_MAX_THREADS": "1"}
+    """The child's environment: at most one core."""
+    return {**os.environ, "POLARS_MAX_THREADS": "1"}
 
 
 def _spawn(folders: Sequence[Path]) -> subprocess.Popen[bytes]:
@@ -74,7 +69,3 @@ def main(*folders: str) -> None:
 
     for folder in folders:
         parquet.compact(Path(folder), everything=False)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
