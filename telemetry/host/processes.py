@@ -26,6 +26,8 @@ FILES = ("stat", "schedstat", "io", "wchan")
 LONGEST = 1024
 ENDED = ord("X")
 ZOMBIES = b"ZX"
+NEVER_RAN = b"0 "
+"""What `schedstat` begins with where the kernel does not count."""
 DIGITS = "0123456789"
 Contents = tuple["bytes | None", ...]
 
@@ -53,17 +55,22 @@ class ProcessFiles:
     descriptors: tuple[int, int, int, int]
     name: bytes
     last: Contents = field(default=())
+    alone: bool = False
+    """Whether its main thread is its only one, and the kernel counts how long that ran."""
     use: GpuUse = NO_USE
 
     def read(self) -> Contents | None:
         """Its files, those that are refused as None; None once it has ended.
 
         If its main thread has not run for a nanosecond, and no thread for a tick of a core, nothing else of it is
-        read: it waits where it waited.
+        read: it waits where it waited. Of a single thread the first says the second, and costs a third of it.
         """
         stat, schedstat, io, wchan = self.descriptors
         try:
-            current = os.pread(stat, LONGEST, 0), os.pread(schedstat, LONGEST, 0)
+            ran = os.pread(schedstat, LONGEST, 0)
+            if self.alone and ran == self.last[1]:
+                return self.last
+            current = os.pread(stat, LONGEST, 0), ran
             if current == self.last[:2]:
                 return self.last
             contents: Contents = (*current, os.pread(io, LONGEST, 0), os.pread(wchan, LONGEST, 0))
@@ -104,6 +111,7 @@ class ProcessTree:
                 yield _last_row(pid, process.start)
                 continue
             process.last, process.use = contents, use
+            process.alone = stat.threads == 1 and not (contents[1] or NEVER_RAN).startswith(NEVER_RAN)
             if stat.name != process.name:  # it has become another program
                 process.name = stat.name
                 self._names.begin(pid, process.start, stat.parent, stat.name)
@@ -146,8 +154,7 @@ class ProcessTree:
     def _join(self) -> None:
         """Follow new processes whose parent is followed, until there are no more of them."""
         try:
-            with os.scandir(self._proc) as entries:
-                listed = {int(entry.name) for entry in entries if entry.name[0] in DIGITS}
+            listed = {int(name) for name in os.listdir(self._proc) if name[0] in DIGITS}  # noqa: PTH208
         except OSError:
             listed = {self._command}
         self._others &= listed

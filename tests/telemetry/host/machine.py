@@ -82,17 +82,25 @@ def make(root: Path) -> Path:
 
 
 def write_process(
-    root: Path, pid: int, parent: int, *, cpu: int = 0, state: str = "S", name: str = "python"
+    root: Path,
+    pid: int,
+    parent: int,
+    *,
+    cpu: int = 0,
+    state: str = "S",
+    name: str = "python",
+    threads: int = 4,
+    ran: int = 1,
 ) -> None:
-    """Write the files of a process."""
+    """Write the files of a process; `ran` is the nanoseconds of its main thread."""
     folder = root / "proc" / str(pid)
     folder.mkdir(parents=True, exist_ok=True)
-    fields = [state, parent, 1, 1, 0, -1, 0, 0, 0, 3, 0, cpu, 0, 7, 0, 20, 0, 4, 0, 100 + pid, 0, 256]
+    fields = [state, parent, 1, 1, 0, -1, 0, 0, 0, 3, 0, cpu, 0, 7, 0, 20, 0, threads, 0, 100 + pid, 0, 256]
     (folder / "stat").write_text(f"{pid} ({name}) {' '.join(map(str, fields))} 0 0\n")
     (folder / "io").write_text(
         "rchar: 3\nwchar: 4\nsyscr: 1\nsyscw: 1\nread_bytes: 8192\nwrite_bytes: 4096\ncancelled_write_bytes: 0\n"
     )
-    (folder / "schedstat").write_text("1 5000 2\n")
+    (folder / "schedstat").write_text(f"{ran} 5000 2\n")
     (folder / "wchan").write_text("do_wait")
 
 

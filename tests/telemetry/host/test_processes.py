@@ -101,6 +101,29 @@ def test_process_without_a_change_writes_no_row_but_the_command_does(tmp_path: P
     assert set(look()) == {10, 11}
 
 
+@pytest.mark.parametrize(
+    ("threads", "ran", "seen"), [(1, 1, False), (1, 2, True), (2, 1, True)], ids=["slept", "ran", "threads"]
+)
+def test_single_thread_that_has_not_run_is_not_looked_at(
+    tmp_path: Path, threads: int, ran: int, seen: bool
+) -> None:
+    """Another thread may have, which the file of the main one does not say."""
+    write(tmp_path, 10, 1)
+    write(tmp_path, 11, 10, threads=threads)
+    look = Look(tmp_path / "run", 10, tmp_path)
+    look()
+    write(tmp_path, 11, 10, threads=threads, ran=ran, cpu=5)
+    assert (11 in look()) == seen
+
+
+def test_kernel_that_counts_no_nanoseconds_is_asked_for_ticks(tmp_path: Path) -> None:
+    write(tmp_path, 10, 1, threads=1, ran=0)
+    look = Look(tmp_path / "run", 10, tmp_path)
+    look()
+    write(tmp_path, 10, 1, threads=1, ran=0, cpu=5)
+    assert look()[10]["cpu_s_total"] == 5
+
+
 def test_descendants_are_followed_whatever_their_numbers_and_others_are_not(tmp_path: Path) -> None:
     for pid, parent in ((50, 1), (40, 50), (30, 40), (20, 1)):
         write(tmp_path, pid, parent)
