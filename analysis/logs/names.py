@@ -78,7 +78,7 @@ _KEY_ENDINGS = (
     ("_m", "min"),
 )
 _EVALUATION = re.compile(
-    r"^(?:(?:avg|average|mean|running|total|final)_)?(?:val|valid|validation|eval|evaluation|test|dev)_"
+    r"^(?:(?:avg|average|mean|running|total|final)_)?(?:val|valid|validate|validation|eval|evaluation|test|dev)_"
     r"|_(?:val|valid|eval|test)$"
     r"|^(?:va|te)_(?:loss|acc|ppl|err|f1|auc|iou|dice|mae|mse|rmse)",
     re.IGNORECASE,

@@ -26,6 +26,7 @@ from gputel.analysis.logs.infer.roles import (
     is_torn,
     role_beside,
     with_classes,
+    with_own_names,
     with_sets,
     without_settings,
 )
@@ -238,7 +239,8 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
             chosen += [replace(part, role=role)] if role and part.columns else []
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "epoch": 3}
     chosen.sort(key=lambda line: (-line.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[line.role]))
-    chosen = with_classes(with_sets(_average_as_loss(_within_epochs(chosen[:MOST_PATTERNS]))))
+    chosen = with_own_names(_average_as_loss(_within_epochs(chosen[:MOST_PATTERNS])))
+    chosen = with_classes(with_sets(chosen))
     return sorted(chosen, key=_specific)
 
 

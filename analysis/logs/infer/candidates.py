@@ -344,7 +344,7 @@ def _without_counts(candidate: Candidate) -> list[Named]:
 def _is_epoch(candidate: Candidate) -> bool:
     """Whether it is `Epoch 3/10` above the lines of that epoch, and not prose about epochs."""
     begins = (
-        candidate.shape.words[0].lstrip(b" =-*#[").lower().startswith((b"ep", b"start", b"begin", b"train"))
+        candidate.shape.words[0].lstrip(b" =-*#[>").lower().startswith((b"ep", b"start", b"begin", b"train"))
     )
     return (
         begins

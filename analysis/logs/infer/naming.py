@@ -50,7 +50,7 @@ SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
 _INITIAL = re.compile(r"(?i)^initial_")
 _ENDS = re.compile(r"(?i)_loss$")
 _HELD_OUT = re.compile(
-    r"(?i)^(?:(?:avg|average|mean|running|total|final)_)?(?:val|valid|validation|eval|test|dev)_"
+    r"(?i)^(?:(?:avg|average|mean|running|total|final)_)?(?:val|valid|validate|validation|eval|test|dev)_"
 )
 _MEANS = re.compile(r"(?i)_loss_(?:avg|mean)$")
 _GLUED = re.compile(  # `learningRate`, `validloss`
@@ -136,9 +136,11 @@ def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> 
     named = []
     for slot, key in zip(find_slots(shape), keys, strict=True):
         word = "step" if key == "#" else key
-        what = replace(slot, key=word, column=None if word else "aside")
+        total = "total" if slot.column == "total" and named and is_place(named[-1]) else "aside"
+        what = replace(slot, key=word, column=None if word else total)
         named.append(_name(what, shape, words))
-    return _distinct(_only_measure(with_loss(_counted(named, shape), shape)))
+    placed = places.with_totals(_counted(named, shape), shape)
+    return _distinct(_only_measure(with_loss(placed, shape)))
 
 
 def _counted(cells: list[Named], shape: LineShape) -> list[Named]:

@@ -47,6 +47,11 @@ def find(cells: list[Named], shape: LineShape) -> list[Named]:
     return _counted(_totals(_pairs(_epochs(_passes(moving, shape), shape), shape)), shape)
 
 
+def with_totals(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Names the totals behind values that are places by their names, as in a row `0/29 40/165 1.99`."""
+    return _totals(_pairs(cells, shape))
+
+
 def is_place(cell: Named) -> bool:
     return cell.column in (*PLACES, *PLACES.values(), "index", "length", "count", "total")
 

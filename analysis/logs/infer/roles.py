@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from gputel.analysis.logs import printed_settings
 from gputel.analysis.logs.infer.candidates import Candidate
-from gputel.analysis.logs.infer.dialects import MEASURE
+from gputel.analysis.logs.infer.dialects import MEASURE, SETS
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.names import legal
@@ -26,7 +26,9 @@ _CLASS = re.compile(rb"(?P<label>[A-Za-z][\w/-]*)\s*:\s+[A-Za-z]\w*\s*[:=]\s*$")
 _CHANGES = re.compile(
     rb"(?i)\b(?:chang|adjust|reduc|decreas|lower|drop|decay)\w*[^.:=]{0,30}\b(?:lr\b|learning[ _]rate)"
 )
-_SCORE = re.compile(r"(?i)(?:^|[\W_])(?:psnr|ssim|lpips|fid|bleu\S*|rouge\S*|wer|cer|map\S*|mIoU)(?:$|[\W_])")
+_SCORE = re.compile(
+    r"(?i)(?:^|[\W_])(?:psnr|ssim|lpips|fid|bleu\S*|rouge\S*|wer|cer|m?ap\S*|mIoU)(?:$|[\W_])"
+)
 SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
 # repeats an evaluation
 _BEST = re.compile(rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b")
@@ -215,6 +217,21 @@ def _of_set(cell: Named, validated: set[str], held_out: str | None) -> Named:
     if column not in validated or is_place(cell) or f"{held_out}" in column.lower():
         return cell
     return replace(cell, column=f"{held_out}_{column.removeprefix('val_')}")
+
+
+def with_own_names(chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Leaves its own name to `val ##### 0.02` where other lines say that theirs is the validation loss."""
+    evals = [line for line in chosen if line.role == "eval"]
+    cells = {cell for line in evals for cell in line.metrics if cell.column == "val_loss"}
+    if not any("loss" in cell.source.lower() for cell in cells):
+        return list(chosen)
+    bare = {cell for cell in cells if cell.source.lower() in SETS}
+    return [
+        replace(line, named=tuple(replace(c, column=legal(c.source)) if c in bare else c for c in line.named))
+        if line in evals
+        else line
+        for line in chosen
+    ]
 
 
 def with_classes(chosen: Sequence[Candidate]) -> list[Candidate]:

@@ -21,6 +21,7 @@ HEADLESS = (
     "mAP_50_95", "val_box_loss", "val_obj_loss", "val_cls_loss",
 )  # fmt: skip
 ABOVE = 6  # lines between a heading and its first row: rules, a warning
+_HIGH_ABOVE = 12  # of a heading without any figure, above a summary of the data
 FURTHEST = 400
 _BETWEEN = lazy_regex(rb"(?:[\s|,;\[\]]|\xe2\x94[\x82\x83])*")
 # `│ train │ 1.15 │ 0.39 │`
@@ -98,8 +99,9 @@ def _above(lines: Sequence[bytes], first: int) -> Iterator[bytes]:
     for line in reversed(lines[max(0, first - FURTHEST) : first]):
         if not _is_row(line) and not _REDRAWN.search(line):
             near += 1
-            yield line
-        if near == ABOVE:
+            if near <= ABOVE or not cut(line)[1]:
+                yield line
+        if near == _HIGH_ABOVE:
             return
 
 
@@ -112,14 +114,17 @@ def _is_row(line: bytes) -> bool:
 
 
 def _is_aside(literals: Sequence[bytes], at: int) -> bool:
-    """Whether a value belongs to the cell before it: `140 (0.47%)` is one cell."""
+    """Whether a value belongs to the cell before it: `140 (0.47%)` and `12/165` are one cell each."""
+    if at > 0 and literals[at].strip() == b"/":
+        return True
     return literals[at].rstrip().endswith(b"(") and literals[at + 1].lstrip(b"% ").startswith(b")")
 
 
 def _joined(literals: Sequence[bytes], asides: Sequence[int]) -> list[bytes]:
     """The literals between cells, without the brackets of asides."""
+    bracketed = [at for at in asides if literals[at].strip() != b"/"]
     opened = [text.rstrip()[:-1] if at in asides else text for at, text in enumerate(literals)]
-    return [text.lstrip(b"% ")[1:] if at - 1 in asides else text for at, text in enumerate(opened)]
+    return [text.lstrip(b"% ")[1:] if at - 1 in bracketed else text for at, text in enumerate(opened)]
 
 
 def _places(shape: LineShape, asides: Sequence[int]) -> list[int]:

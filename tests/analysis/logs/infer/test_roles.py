@@ -110,3 +110,20 @@ def test_quality_of_pictures_between_the_records_is_an_evaluation(
     )
     assert log.evals.filter(name="PSNR_db").height == evaluations
     assert log.records.height == 6
+
+
+def test_figure_of_the_validation_beside_its_loss_keeps_its_name(read: Read) -> None:
+    log = read(
+        "".join(
+            f"==> Epoch {epoch}/6\ntrain_loss {9 / epoch:.4f}\nval_loss {8 / epoch:.4f}\nval ### 0.0{epoch}\n"
+            for epoch in range(1, 7)
+        )
+    )
+    assert log.records.select("step", "loss").row(0) == (1, 9.0)
+    assert log.evals.filter(name="val_loss")["value"].to_list()[:2] == [8.0, 4.0]
+    assert log.evals.filter(name="val")["value"].to_list()[:2] == [0.01, 0.02]
+
+
+def test_validate_loss_is_of_the_validation(read: Read) -> None:
+    log = read("".join(f"Train Loss: {9 / i:.4f} Validate Loss {8 / i:.4f}\n" for i in range(1, 9)))
+    assert log.evals.filter(name="val_loss").height == log.records["loss"].count() == 8

@@ -75,3 +75,13 @@ def test_heading_without_a_name_for_its_index_is_one(read: Read) -> None:
     assert log.records["step"].to_list() == list(range(9))
     assert log.records["loss"][0] == 2.0
     assert log.evals.filter(name="val_loss")["value"][0] == 3.0
+
+
+def test_totals_within_the_cells_of_a_row_are_no_columns(read: Callable[[str], Log]) -> None:
+    """`0/2  40/80` are an epoch and a batch; the heading stands above a summary of the data."""
+    heading = "Epoch   Batch   box   id   total\n"
+    summary = "=====\ndataset summary\n{'mot': 547}\nidentities: 548\nstart index\n{'mot': 0}\n=====\n"
+    rows = (f"{e}/2   {b}/80   0.{b}1   {9 - e}.5   {20 - e}.{b}\n" for e in range(3) for b in (0, 40))
+    log = read(heading + summary + "".join(rows))
+    assert log.records["step"].to_list() == [0, 40, 80, 120, 160, 200]
+    assert log.records["loss"].to_list() == [20.0, 20.4, 19.0, 19.4, 18.0, 18.4]
