@@ -84,6 +84,8 @@ def _rows(
     delimiter = _delimiter(text.split("\n", 1)[0])
     is_ray_tune = set(header) >= ray_tune.COLUMNS
     for line, row in _lines(text, delimiter):
+        if len(row) == 1 < len(header) and cell_number(row[0]) is None:
+            continue  # a message among the rows: `Saving model to best.pt`
         if len(row) != len(header):
             rejects.append(Reject(line, FORMAT, f"a row has {len(row)} cells, and the header {len(header)}"))
             continue

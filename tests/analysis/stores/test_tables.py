@@ -135,6 +135,13 @@ def test_falling_step_begins_an_attempt(tmp_path: Path) -> None:
     assert log.records.select("attempt", "step").rows() == [(1, 1), (1, 2), (2, 1)]
 
 
+def test_message_among_the_rows_is_no_damaged_row(tmp_path: Path) -> None:
+    """Programs print `Saving model` between the rows of a table."""
+    (tmp_path / "a.csv").write_text("epoch,train_loss\n0,2.5\nSaving model to best.pt\n1,2.4\n2\n")
+    log = paths.parse(tmp_path / "a.csv")
+    assert (log.records["step"].to_list(), len(log.rejects)) == ([0, 1], 1)
+
+
 def test_row_with_other_cells_than_the_header_is_a_reject(tmp_path: Path) -> None:
     log = read(tmp_path, "metrics.csv", "epoch,step,loss\n0,1,3\n0,2\n0,x,3\n0,3,1\n")
     assert [(reject.line, reject.reason) for reject in log.rejects] == [
