@@ -54,7 +54,8 @@ _MEASURES = _Vocabulary(
     (
         *b"loss nll ppl perplex entropy xent rmse objective cost reward acc multiclass err score".split(),
         *b"objf recon psnr".split(),
-        *"verlust perte rdida 损失 損失 ロス 손실 потер лосс".encode().split(),
+        # letters beyond ASCII keep their case
+        *"verlust perte rdida 损失 損失 ロス 손실 отер ОТЕР лосс Лосс".encode().split(),
     ),
     tuple(b"bpb bpc mae return f1 ce mse perd".split()),
     lazy_regex(rb"bp[bc]\b|\bmae\b|(?<![a-z])returns?(?![a-z])|f1\b|\b[bc]?ce\b|\bmse\b|\bperd(?:as?|ita)\b"),

@@ -349,7 +349,7 @@ def _is_near(header: Candidate, main: Candidate) -> bool:
 
 def _says_step(line: Candidate) -> bool:
     """Whether it counts, and names its place or has no name for it: `submissions = 3` counts something else."""
-    if line.place is None or (line.place.guessed and line.place.slot.key):
+    if line.place is None or (line.place.guessed and line.place.slot.key and "epoch" not in line.columns):
         return False
     if line.place.slot.key is None and line.shape.slots > _MOST_IN_HEADER:
         return False  # `[49, 9, 38, 56, 1]` is a list

@@ -45,7 +45,7 @@ LOSSES = (
     "nll xent cross_entropy crossentropy ce ce_loss crossentropyloss cost objective objective_function objf "
     "trained_nll trained_xent trained_ce trained_ce_loss trained_cross_entropy trained_crossentropyloss "
     "trained_logloss trained_log_loss trained_mlogloss trained_binary_logloss trained_multi_logloss "
-    "trained_multiclass trained_rmse trained_mse trained_mae trained_l2 trained_l1 trained_error "
+    "trained_multiclass trained_rmse trained_mse trained_mae trained_l2 trained_l1 trained_error trained_err "
     "learn criterion nll_loss bits_per_token main_loss l train total tot"
 ).split()
 # Those that a training may also raise.
@@ -63,7 +63,7 @@ PARTS = re.compile(
 
 # Measures of a model, in training or on held-out data.
 MEASURE = re.compile(
-    r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|dice|score|error|rmse|mae|mse|reward|psnr|ssim"
+    r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|dice|score|error|(?<![a-z])err|rmse|mae|mse|reward|psnr|ssim"
     r"|(?<![a-z])returns?(?![a-z])|lpips|fid|em$|precision|recall|h-?mean|log_?prob"
 )
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}

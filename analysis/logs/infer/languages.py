@@ -16,18 +16,18 @@ _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "loss": "损失函数值|损失值|损失|損失値|損失值|損失|ロス|손실값|손실|로스|verlust|pertes?|p[ée]rdida"
     "|perdas?|perdita"
     "|функция потерь|потер[яьи]|лосс",
-    "step": "步数|步數|步骤|步|ステップ|스텝|schritt|[ée]tape|paso|шаг",
+    "step": "步数|步數|步骤|步|ステップ|스텝|schritt|[ée]tape|paso|passo|шаг",
     "iteration": "迭代次数|迭代|疊代|反復|イテレーション|it[ée]ration|iteraci[oó]n|итерация",
     "epoch": "轮次|轮数|轮|輪次|輪|エポック|에포크|에폭|epoche|[ée]poque|[ée]poca|эпоха",
     "batch": "批次|バッチ|배치|lote|батч",
     "accuracy": "准确率|準確率|正确率|正確率|正解率|精度|정확도|genauigkeit|exactitude|exactitud"
     "|acur[áa]cia|accuratezza"
-    "|точность",
+    "|точност[ьи]",
     "validation": "验证集|验证|驗證集|驗證|検証|검증|validierung\\w*|validaci[oó]n|valida[çc][ãa]o"
     "|validazione|валидаци[яиюей]+"
     "|(?:held|hold)[- ]?out(?!\\w)",
     "test": "测试集|测试|測試|テスト|테스트|тест",
-    "training": "训练集|训练|訓練|学習|훈련|학습|entra[îi]nement|entrenamiento"
+    "training": "训练集|训练|訓練|学習|훈련|학습|trainings|entra[îi]nement|entrenamiento"
     "|treinamento|addestramento|обучени[яеию]+",
     "average": "平均|평균|durchschnittliche?r?|moyenne|средн\\w+",
     "time": "耗时|耗時|用时|用時|时间|時間|시간|zeit|temps|tiempo|время",
@@ -35,6 +35,8 @@ _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "saving": "保存|저장|gespeichert|enregistr\\w+|guardad\\w+|сохран\\w+",
     "": "当前|當前|目前|現在の|현재|第|aktuelle?r?|текущ\\w+",
 }
+# `Validierungsverlust` is `validation loss`; the first part must stay a word of its own.
+_COMPOUND = re.compile(r"(?i)\b(validierungs|trainings|test)(?=verlust|genauigkeit)")
 _SIGNS = str.maketrans("：，；（）｜。、＝【】％／", ":,;()|.,=[]%/")
 _LATIN = r"(?<![^\W\d_])(?:%s)(?![^\W\d_])"
 
@@ -58,12 +60,12 @@ _ENGLISH = tuple(_WORDS)
 @lru_cache(maxsize=4096)
 def english(text: bytes) -> bytes:
     """The text with known words in English; others stay."""
-    read = text.decode(errors="replace")
+    read = _COMPOUND.sub(r"\1 ", text.decode(errors="replace"))
     foreign = _pattern(read.isascii())
     if not foreign.search(read):
         return text if read.isascii() else read.translate(_SIGNS).encode()
     spoken = foreign.sub(
-        lambda word: f" {_ENGLISH[int((word.lastgroup or 'w0')[1:])]} ", read.translate(_SIGNS)
+        lambda word: f"\0{_ENGLISH[int((word.lastgroup or 'w0')[1:])]}\0", read.translate(_SIGNS)
     )
-    spoken = re.sub(r"(?<=\S) {2,}(?=\S)", " ", spoken) if "  " not in read else spoken
+    spoken = re.sub(r"\0+", " ", re.sub(r"(?<=\s)\0+|\0+(?=\s)", "", spoken))
     return (spoken if read[:1].isspace() else spoken.lstrip()).encode()

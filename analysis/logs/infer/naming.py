@@ -28,6 +28,7 @@ from gputel.analysis.logs.infer.dialects import (
     TIMES,
     TOKEN_RATES,
 )
+from gputel.analysis.logs.infer.languages import english
 from gputel.analysis.logs.infer.losses import (
     LASTS,
     normal_name,
@@ -71,11 +72,11 @@ _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_se
 def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     """Names every value of the shape, in order."""
     printed = split_names.complete(find_slots(shape), shape)
-    named = [_name(slot, shape, words) for slot in _spelled_out(printed)]
+    spelled = [replace(slot, key=split_names.set_first(slot.key)) if slot.key else slot for slot in printed]
+    named = [_name(slot, shape, words) for slot in _spelled_out(spelled)]
     named = _held_out(without_foreign_mean(with_loss(_global(named, shape), shape), shape))
     named = _distinct(_one_time(places.find(named, shape)))
-    is_short = any((slot.key or "")[:2].lower() in _SHORT_SETS for slot in printed)
-    return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)] if is_short else named
+    return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)]
 
 
 def _as_printed(cell: Named, slot: Slot) -> Named:
@@ -135,7 +136,7 @@ def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> 
     """Names the columns of a table by its heading; a key is None for a value that is no cell of its own."""
     named = []
     for slot, key in zip(find_slots(shape), keys, strict=True):
-        word = "step" if key == "#" else key
+        word = "step" if key == "#" else key and split_names.set_first(english(key.encode()).decode().strip())
         total = "total" if slot.column == "total" and named and is_place(named[-1]) else "aside"
         what = replace(slot, key=word, column=None if word else total)
         named.append(_name(what, shape, words))
@@ -221,8 +222,8 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
     """The longest end of the printed name that the vocabulary knows, else the name itself."""
     key, unit = slot.key or "", "clock" if slot.kind == "clock" else slot.scale or slot.unit or ""
     for end in _ends(key):
-        if end != key and len(end) <= SHORT and end in FOREIGN:
-            continue  # `error rate` is no learning rate
+        if end != key and end in FOREIGN and (len(end) <= SHORT or end in SETS):
+            continue  # `error rate` is no learning rate, `accuracy validation` no loss
         what = words.field(end.encode(), unit.encode())
         if key.lower() in SPANS and unit:
             break  # `took 0.25s`: before a value with a unit it is no name

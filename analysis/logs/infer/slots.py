@@ -25,6 +25,7 @@ _WRAPPED = lazy_regex(r"\b(?:tensor|Tensor|array|Array|DeviceArray|(?:np|jnp|num
 _FILE = lazy_regex(r"\.(?:py|cc|cpp|cu|rs|jl):$")
 _VERB = lazy_regex(r"\s(?:is|was|are|equals|at|to|of)$")
 _BETWEEN_COMMAS = lazy_regex(r"\s*,\s*(?P<key>[A-Za-z_][\w/.-]*),\s*")
+_OF_SET = lazy_regex(r"(?i)[a-z]\((?:train|val|valid|eval|test|dev)\w*\)\s*$")  # `Loss(val) 2.5`
 _BARE_VERBS = {"is", "was", "are", "equals"}
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
 SAMPLES = lazy_regex(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
@@ -82,7 +83,13 @@ def find_slots(shape: LineShape) -> list[Slot]:
         behind = rest.decode(errors="replace")
         slot = Slot(at, _kind(shape.column(at)), _left_key(left, at > 0), unit, scale=scale)
         if counted:
-            slot, behind = replace(slot, key=counted.group().decode()), behind[counted.end() :]
+            what, behind = counted.group().decode(), behind[counted.end() :]
+            slot = replace(slot, key=what)
+            if row and _OF.fullmatch(left) and _is_nameless(row[-1]):  # `第3/10轮`
+                row[-1], slot = (
+                    replace(row[-1], key=what),
+                    replace(slot, key=f"{what} total", column="total"),
+                )
         if row and left == "-":
             slot = slot if slot.key else replace(slot, key=row[-1].key)  # `Batch [0-100]`: the end counts
             row[-1] = replace(row[-1], key=None, column="range")
@@ -99,6 +106,11 @@ def find_slots(shape: LineShape) -> list[Slot]:
         row.append(slot)
         left = behind
     return _neighbors(_named_by_numbers(row, shape), shape)
+
+
+def _is_nameless(slot: Slot) -> bool:
+    """Whether it has no name, or only that of a set in front of it: `(train) 3/10`."""
+    return slot.column is None and (slot.key is None or slot.key.strip("()").lower() in _PARTS)
 
 
 def _named_by_numbers(row: list[Slot], shape: LineShape) -> list[Slot]:
@@ -216,7 +228,7 @@ def _left_key(left: str, after_value: bool) -> str | None:
     text = _WRAPPED.sub("", left).rstrip(_STRIPPED)
     if not any(c.isalpha() for c in text) or text.endswith((",", ";", "/", "]")):
         return None
-    if left.rstrip().endswith(")") and after_value:
+    if left.rstrip().endswith(")") and after_value and not _OF_SET.search(left):
         return None
     chunk = _CUTS.split(text if not text.endswith((")", "]")) else text + "\0")[-1].rstrip("\0")
     chunk = _VERB.sub("", re.split(r":\s", chunk)[-1].strip()).strip(" \t'\"([{<|:*#>-.")

@@ -21,6 +21,15 @@ _NAMED_APART = lazy_regex(r"\)?\s*(?:[:=]|is|was)\s*")
 LONGEST_NAME = 80
 _SET = r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)"
 _MARKER = lazy_regex(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
+_OF = "(?:on|for|over|de|da|du|di|del|des|der|sur|en|na|auf|на)"
+_SET_BEHIND = lazy_regex(  # `Loss(val)`, `acc on the test set`, `loss de validation`, `accuracy validation`
+    rf"(?i)(?P<what>[a-z].*?)(?:\s*[(\[]\s*| |[ _]{_OF}[ _](?:the |la |el |los )?)"
+    rf"(?P<set>{_SET}|trn|vld|tst)(?: set| data)?[)\]]?"
+)
+_ABBREVIATED = lazy_regex(r"(?i)(?P<set>trn|vld|tst)[ _/.-](?P<what>\w.*)")
+_LETTER = lazy_regex(rf"[LJ]_(?P<set>{_SET})")
+_LOSSES = ("L", "J")
+_SETS = {"trn": "train", "vld": "val", "tst": "test"}
 _SET_FIRST = lazy_regex(rf"(?i)(?P<set>{_SET})[ _](?=\w)")
 _OWN = lazy_regex(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
 _MEASURED_AT = lazy_regex(
@@ -37,6 +46,19 @@ def complete(row: list[Slot], shape: LineShape) -> list[Slot]:
     row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
     row = [replace(slot, key=None, column="date") if slot.at in shape.dated else slot for slot in row]
     return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
+
+
+def set_first(key: str) -> str:
+    """The name with its set in front and spelled out: `val loss` for `Loss(val)`, `vld_loss` and `L_val`."""
+    letter = _LETTER.fullmatch(key)
+    if letter:
+        return f"{letter['set']} loss"
+    named = _SET_BEHIND.fullmatch(key) or _ABBREVIATED.fullmatch(key)
+    is_measure = named is not None and (named["what"] in _LOSSES or MEASURE.search(named["what"]))
+    if named is None or not is_measure:
+        return key
+    what = "loss" if named["what"] in _LOSSES else named["what"]
+    return f"{_SETS.get(named['set'].lower(), named['set'])} {what}"
 
 
 def _quotients(row: list[Slot], shape: LineShape) -> list[Slot]:

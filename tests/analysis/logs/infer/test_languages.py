@@ -21,10 +21,18 @@ from gputel.analysis.logs.infer.languages import english
         ("Época ", "epoch "),
         ("потери = ", "loss = "),
         ("轮，损失：", "epoch , loss :"),
+        ("Validierungsverlust: ", "validation loss : "),
+        ("Testgenauigkeit ", "Test accuracy "),
+        ("Passo ", "step "),
     ],
 )
 def test_words_of_a_training_are_read_in_english(text: str, meaning: str) -> None:
     assert " ".join(english(text.encode()).decode().split()) == " ".join(meaning.split())
+
+
+def test_words_side_by_side_stay_one_name_behind_a_gap() -> None:
+    """Two blanks part names, so none may come in between."""
+    assert english(">>    验证损失: ".encode()) == b">>    validation loss : "
 
 
 @pytest.mark.parametrize("text", ["train loss: ", "Zeitgeist ", "caf\u00e9 ", "\u2588\u2588| ", ""])

@@ -46,6 +46,13 @@ def columns(*lines: str) -> list[str | None]:
         ),
         ("step 3 loss 2.5 data time: 0.003 time: 0.02", ["step", "loss", "data_time", "dt_ms"]),
         ("Porcello rows: train=10105, test=2657.", [None, None]),
+        ("Epoch 3 Loss(train) 2.5 Acc(train) 0.3 Loss(val) 2.6", ["epoch", "loss", "train_Acc", "val_loss"]),
+        ("ep 3 trn_loss=2.5 vld_loss=2.6", ["epoch", "loss", "val_loss"]),
+        ("E [3/9] L_train 2.5 L_val 2.6", ["epoch", "epochs", "loss", "val_loss"]),
+        ("epoch 3 loss 2.5 loss on the validation set 2.6", ["epoch", "loss", "val_loss"]),
+        ("epoch 3 loss 2.5 accuracy validation 0.3", ["epoch", "loss", "validation_accuracy"]),
+        ("epoch 3 accuracy on validation: 0.3", ["epoch", "validation_accuracy"]),
+        ("第5/9轮, 损失 2.5", ["epoch", "epochs", "loss"]),
         ("step 3 rmse 2.5 val_rmse 2.6 lr 0.1", ["step", "loss", "val_loss", "lr"]),
     ],
 )
