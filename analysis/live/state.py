@@ -21,6 +21,7 @@ from gputel.analysis.live.update import segment_of
 from gputel.analysis.live.view import MachineView, RunCost, StepPartsView, Terms, View
 from gputel.analysis.logs import outcome
 from gputel.analysis.runs.batch import StepTokens, batch_figures, step_tokens
+from gputel.analysis.runs.cross_checks import ETA_FACTOR, ETA_TELLS_S
 from gputel.analysis.runs.facts import run_facts
 from gputel.analysis.runs.output import ending
 from gputel.telemetry import run_folder
@@ -260,14 +261,17 @@ class RunState:
         }.values()
 
     def _eta_s(self, log: LogState) -> float | None:
-        """The ETA that the log prints, else the time of the remaining steps."""
-        printed = log.last.get("eta_min")
-        if printed is not None and math.isfinite(printed):
-            return printed * 60
-        total = self._total(log)
-        if total is None or log.step is None:
-            return None
-        return log.pace.seconds_ahead(max(total - log.step - log.counts_from_zero, 0), log.step)
+        """The ETA that the log prints, unless a report would doubt it; else the time of the remaining steps."""
+        total, minutes = self._total(log), log.last.get("eta_min")
+        ahead_s = None
+        if total is not None and log.step is not None:
+            ahead_s = log.pace.seconds_ahead(max(total - log.step - log.counts_from_zero, 0), log.step)
+        if minutes is None or not math.isfinite(minutes):
+            return ahead_s
+        printed_s = 60 * minutes
+        if ahead_s is None or max(printed_s, ahead_s) < ETA_TELLS_S:
+            return printed_s
+        return printed_s if ahead_s / ETA_FACTOR <= printed_s <= ETA_FACTOR * ahead_s else ahead_s
 
     def _is_past(self, log: LogState, now: float) -> bool:
         """Whether a log's own timestamps say that it is an old one, which a copy or a pipe makes look new."""

@@ -16,6 +16,9 @@ from gputel.analysis import text
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.runs.batch import unit_factor
 
+ETA_TELLS_S = 60.0  # less is often rounded away
+ETA_FACTOR = 2.0  # by which a printed time left may differ from that of the steps left
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -109,7 +112,7 @@ PAIRS = (
     Pair("runtime", "runtime_s", "whole_s", 0, 1.15,
          "the log ends with a training time of {}, and its timestamps cover {}", text.duration,
          "it counts an earlier attempt, or its unit is another"),
-    Pair("time-left", "eta_s", "left_s", 0.5, 2.0,
+    Pair("time-left", "eta_s", "left_s", 1 / ETA_FACTOR, ETA_FACTOR,
          "the log prints a time left of {}, and the steps left at its usual pace take {}", text.duration,
          "its unit is another, or it is that of an epoch or of a phase"),
     Pair("tok-per-sec", "tok_per_sec", "tok_per_sec_by_stamps", 0.55, 1.8,

@@ -12,7 +12,7 @@ import polars as pl
 
 from gputel.analysis import text
 from gputel.analysis.doubts import Doubt
-from gputel.analysis.runs.cross_checks import Figure, cross_checks, figure
+from gputel.analysis.runs.cross_checks import ETA_TELLS_S, Figure, cross_checks, figure
 from gputel.analysis.runs.mfu import MfuFigures, mfu_doubt, mfu_figures
 from gputel.analysis.runs.printed_times import contains_others
 from gputel.analysis.runs.record_gaps import FEWEST_GAPS, StepTime, printed_median, step_by_stamps
@@ -21,8 +21,6 @@ from gputel.telemetry.clock import SECOND
 if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
     from gputel.analysis.runs import RunData
-
-ETA_TELLS_S = 60.0  # less is often rounded away
 
 
 def log_doubts(subject: RunData, mfu: MfuFigures | None = None) -> tuple[Doubt, ...]:

@@ -123,6 +123,18 @@ def test_time_left_holds_evaluations_and_checkpoints_as_often_as_before() -> Non
     assert view.eta_s == pytest.approx(100 + 5 * 60, rel=0.1)
 
 
+@pytest.mark.parametrize(("printed", "expected_s"), [("30.0m", 1_800), ("0.9m", 1_888), ("1800.0m", 1_888)])
+def test_printed_time_left_counts_only_within_a_factor_of_two(printed: str, expected_s: float) -> None:
+    """A time left of an epoch, or in another unit, is not that of the run: the steps left are."""
+    text = "".join(
+        f"{NOON + timedelta(seconds=step):%Y-%m-%dT%H:%M:%SZ} "
+        f"step {step:05d}/02000 (1.00%) | loss: 3.0 | dt: 1000.00ms | eta: {printed}\n"
+        for step in range(112)
+    )
+    view = state_of(text, NOON + timedelta(seconds=111), live=True).view()
+    assert view.eta_s == pytest.approx(expected_s)
+
+
 def test_time_left_does_not_repeat_a_stall_of_a_night() -> None:
     stamps = [step + (36_000 if step > 50 else 0) + 10 * (step // 20) for step in range(101)]
     text = "".join(
