@@ -86,7 +86,9 @@ def run_facts(
     )
     name = name or _printed(config, "gpu")
     model = find_gpu(str(name.value)) if name else None
-    count = _recorded(len(recorded) or None) or _world(config) or _in_table(readings)
+    count = (
+        _recorded(len(recorded) or None) or _world(config) or _ranks_at_once(config) or _in_table(readings)
+    )
     tokens = step_tokens(batch_of or batch_figures(log))
     batch = Fact(tokens.tokens, tokens.origin, tokens.error) if tokens.tokens is not None else None
     flops, seq = _number(config, "flops_per_token"), _number(config, "seq")
@@ -122,6 +124,15 @@ def _world(config: dict[str, float | str]) -> Fact | None:
     on_nodes = sizes["gpus_per_node"] * sizes.get("nodes", 1) if "gpus_per_node" in sizes else None
     counts = sizes.get("world_size"), sizes.get("gpus"), on_nodes, sizes.get("gpus_available")
     return next((Fact(int(count), PRINTED) for count in counts if count), None)
+
+
+def _ranks_at_once(config: dict[str, float | str]) -> Fact | None:
+    """Returns the ranks by the tokens of a micro-batch of all of them, and of one."""
+    at_once, device, seq = (_number(config, name) for name in ("micro_batch_tokens", "device_batch", "seq"))
+    if not (at_once and device and seq):
+        return None
+    ranks = float(at_once.value) / (float(device.value) * float(seq.value))
+    return Fact(int(ranks), "computed from the printed micro-batches") if ranks.is_integer() else None
 
 
 def _sequences(batch: Fact | None, seq: Fact | None) -> int:

@@ -83,3 +83,11 @@ def test_gpus_that_are_used_win_over_those_that_are_there(tmp_path: Path) -> Non
     run = run_with(tmp_path, "Found 8 GPUs", "Using 2 GPUs")
     assert run.facts.gpus is not None
     assert run.facts.gpus.value == 2
+
+
+def test_micro_batches_of_one_rank_and_of_all_tell_the_ranks(tmp_path: Path) -> None:
+    """An MFU that is printed of half the peak must not make it four GPUs."""
+    run = run_with(tmp_path, "Tokens / micro-batch / rank: 8 x 2048 = 16,384", "Tokens / micro-batch: 32,768")
+    assert run.facts.gpus is not None
+    assert run.facts.gpus.value == 2
+    assert run.facts.gpus.origin == "computed from the printed micro-batches"
