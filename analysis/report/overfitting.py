@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.columns import VALIDATION
-from gputel.analysis.logs.saved_steps import has_weights, saved_path
+from gputel.analysis.logs.saved_steps import has_weights, named_numbers, saved_path
 from gputel.analysis.report.verdicts import UNKNOWN, Case, Verdict
 
 if TYPE_CHECKING:
@@ -188,8 +188,7 @@ def _checkpoint(log: Log, best: int) -> dict[str, Any] | None:
 
     A path that several steps were saved to holds the last of them.
     """
-    saved = log.events.filter((pl.col("kind") == "checkpoint") & pl.col("step").is_not_null())
-    named = [(saved_path(text), step) for text, step in saved.select("text", "step").iter_rows()]
+    named = [(saved_path(text), step) for text, step in _saves(log)]
     kept = {path: int(step) for path, step in named if path}
     kept = {path: step for path, step in kept.items() if has_weights(path)} or kept
     there = [(step, path) for path, step in kept.items() if step <= best + SAME]
@@ -199,3 +198,22 @@ def _checkpoint(log: Log, best: int) -> dict[str, Any] | None:
     step, path = max(there) if there else lost[-1]
     overwritten = abs(step - best) > SAME and (step, path) in lost
     return {"step": step, "path": path, "overwritten": overwritten}
+
+
+def _saves(log: Log) -> list[tuple[str, int]]:
+    """Returns line and step of each save; one without a number has the step of an evaluation right above it.
+
+    Loops that print every tenth step evaluate, save if it is the best, and go on: the last record is older.
+    """
+    saved = log.events.filter((pl.col("kind") == "checkpoint") & pl.col("step").is_not_null()).sort("line")
+    evals = (
+        log.evals.filter(pl.col("step").is_not_null()).select(above="line", evaluated="step").sort("above")
+    )
+    placed = saved.join_asof(evals, left_on="line", right_on="above").join_asof(
+        log.records.select(record="line").sort("record"), left_on="line", right_on="record"
+    )
+    rows = placed.select("text", "step", "evaluated", pl.col("above") > pl.col("record").fill_null(0))
+    return [
+        (text, max(step, evaluated) if right_above and not named_numbers(text) else step)
+        for text, step, evaluated, right_above in rows.iter_rows()
+    ]

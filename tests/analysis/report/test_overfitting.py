@@ -85,10 +85,24 @@ def test_checkpoint_after_the_best_step_is_not_offered_for_it(subject: Make) -> 
     assert "no checkpoint with a path was printed up to that step" in found.evidence
 
 
+def test_save_without_a_number_has_the_step_of_the_evaluation_above_it(subject: Make) -> None:
+    """nanoGPT prints every tenth iteration, and saves right behind an evaluation that is the best so far."""
+    lines = []
+    for n in range(0, 501, 10):
+        if n % 50 == 0:
+            lines.append(f"step {n}: train loss {turning(n):.4f}, val loss {turning(n):.4f}")
+            if n <= 300:
+                lines.append("saving checkpoint to out")
+        if n < 500:
+            lines.append(f"iter {n}: loss {falling(n):.4f}, time 100.00ms, mfu 40.00%")
+    checkpoint = judged(subject(lines)).facts["checkpoint"]
+    assert checkpoint == {"step": 300, "path": "out", "overwritten": False}
+
+
 def test_checkpoint_that_a_later_step_overwrote_is_said_to_be_overwritten(subject: Make) -> None:
     lines = [re.sub(r"out/model_\d+.pt", "out-owt", line) for line in training(1000, falling, turning)]
     found = judged(subject(lines))
-    assert "the checkpoint of that step was overwritten at step 999: out-owt" in found.evidence
+    assert "the checkpoint of that step was overwritten at step 1,000: out-owt" in found.evidence
 
 
 def test_validation_that_still_falls_is_no_overfitting(subject: Make) -> None:
