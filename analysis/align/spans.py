@@ -99,7 +99,20 @@ def _cut(marks: Sequence[LogMark], resolution_ns: int, times: Mapping[str, StepT
     inseparable = _inseparable(gaps, usual)
     for inner, usual_ns in zip(gaps, usual, strict=True):
         yield from _gap(inner, usual_ns, resolution_ns, inseparable=inseparable)
-    for left, right in pairwise(marks[records[-1] :]):
+    yield from _tail(marks[records[-1] :], usual[-1], from_zero=marks[records[0]].step == 0)
+
+
+def _tail(marks: Sequence[LogMark], usual_ns: float, *, from_zero: bool) -> Iterator[Span]:
+    """Cuts what follows the last record; an evaluation of a later step says that steps came before it."""
+    slots = list(pairwise(marks))
+    if slots and marks[1].kind == "eval" and marks[0].step is not None and marks[1].step is not None:
+        record, named = marks[:2]
+        behind = marks[1].step - marks[0].step - from_zero
+        if 0 < behind <= record.steps and behind * usual_ns <= named.time - record.time:
+            border = record.time + round(behind * usual_ns)
+            yield Span("train", record.time, border, record, behind)
+            slots[0] = replace(record, time=border), named
+    for left, right in slots:
         yield _rest(left, right, None)
 
 

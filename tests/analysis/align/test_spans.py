@@ -81,6 +81,18 @@ def test_evaluation_may_lie_between_two_records_of_every_tenth_step(recorded: Re
     assert cut["steps"].to_list()[4:] == [0, 0, 10, 10]
 
 
+def test_steps_before_an_evaluation_that_ends_the_log_are_training(recorded: Recorded) -> None:
+    """Every tenth step is printed: nine steps lie between that of step 30 and the evaluation of step 40."""
+    run = recorded([(0, 65, [*every(10, 4, second=20), (62.0, validation(40))])])
+    assert kinds_and_seconds(cut_spans(run))[-3:] == [("train", 50, 59), ("eval", 59, 62), ("idle", 62, 65)]
+    assert cut_spans(run)["steps"].sum() == 40
+
+
+def test_evaluation_that_counts_otherwise_adds_no_steps(recorded: Recorded) -> None:
+    run = recorded([(0, 65, [*every(10, 4, second=20), (62.0, validation(400))])])
+    assert kinds_and_seconds(cut_spans(run))[-2:] == [("eval", 50, 62), ("idle", 62, 65)]
+
+
 def test_step_time_that_includes_the_evaluation_does_not_hide_it(recorded: Recorded) -> None:
     """nanoGPT's way: the record after an evaluation says that it took 6 s."""
     lines = [(10.0 + n, step(n, dt_ms=1000)) for n in range(3)]
