@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.recording import Recording
 
-FACTS_VERSION = 8
+FACTS_VERSION = 9
 DERIVED = ("facts.json", *PAGES, ".lock")
 COMMON_NAMES = frozenset(
     "log logs out output stdout stderr console train training metrics result results progress".split()
@@ -94,7 +95,10 @@ def computed(path: Path, gpus: Sequence[GpuTotals] | None = None) -> CatalogueRo
             facts["gpu_hours"] = facts["gpus"] * facts["duration_s"] / HOUR_S
     if facts["energy_j"] and facts["tokens"]:
         facts["j_per_token"] = facts["energy_j"] / facts["tokens"]
-    return row(facts, settings(subject), dict(_metrics(log)))
+    stated = settings(subject)
+    if facts["lr"] is None:
+        facts["lr"] = _stated_rate(stated)
+    return row(facts, stated, dict(_metrics(log)))
 
 
 def _which(subject: RunData, path: Path) -> dict[str, Any]:
@@ -173,6 +177,23 @@ def _of_figures(subject: RunData) -> dict[str, Any]:
         "lr": found.get("lr", {}).get("max"),
         **{name: printed_median(log.records, name) for name in ("tok_per_sec", "dt_ms", "mfu")},
     }
+
+
+def _stated_rate(settings: Mapping[str, Any]) -> float | None:
+    """The learning rate among the settings: the outermost; None of several such as `actor.lr`, `critic.lr`."""
+    from gputel.analysis.logs.names import Vocabulary
+    from gputel.analysis.stores import points
+
+    vocabulary = Vocabulary()
+    rates: dict[int, set[float]] = {}
+    for key, value in settings.items():
+        kind, *parts = re.split("[./]", key)
+        found = vocabulary.field(parts[-1].encode(), b"") if parts and kind in (CONFIG, TAGS) else None
+        rate = points.setting(value) if found is not None and found.column == "lr" else None
+        if isinstance(rate, (int, float)):
+            rates.setdefault(len(parts), set()).add(rate)
+    outermost = rates[min(rates)] if rates else set()
+    return outermost.pop() if len(outermost) == 1 else None
 
 
 def _family(name: str | None) -> str | None:
@@ -272,8 +293,9 @@ def _metrics(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
 
     from gputel.analysis.logs import summary
 
-    for name in log.metrics():
-        yield name, summary.figures(log.records[name].cast(pl.Float64), log.records["step"])
+    rows = log.measured
+    for name in log.metrics_in(rows):
+        yield name, summary.figures(rows[name].cast(pl.Float64), rows["step"])
     for name in dict.fromkeys(log.evals["name"].to_list()):
         rows = log.evals.filter(pl.col("name") == name)
         yield name, summary.figures(rows["value"], rows["step"])

@@ -219,9 +219,10 @@ def _apart(paths: dict[int, tuple[str, ...]]) -> dict[int, str]:
 
 
 def _path(subject: RunData) -> tuple[str, ...]:
-    """Returns the path parts used to distinguish runs of the same name."""
+    """Returns the path parts used to distinguish runs of the same name, the last of which is that name."""
     path = Path(subject.log.source).absolute()
-    return path.parts if path.is_dir() else (*path.parent.parts, subject.name)
+    above = path.parts if path.is_dir() and path.name != subject.name else path.parent.parts
+    return *above, subject.name
 
 
 def _in_bits(have: list[list[str]], every: list[str], why: str) -> MetricChoice:

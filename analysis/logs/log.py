@@ -183,7 +183,21 @@ class Log:
         has_readings = self.telemetry is not None and self.telemetry.rows.height > 0
         return not (self.places or self.events.height or has_readings)
 
+    @cached_property
+    def measured(self) -> pl.DataFrame:
+        """`records` and, of a store, the values at other steps; partial rows of a log are redraws of bars."""
+        import polars as pl
+
+        if self.lines is not None or self.partials.is_empty():
+            return self.records
+        both = pl.concat([self.records, self.partials], how="diagonal").sort("line", maintain_order=True)
+        return both.select(columns.in_order(both.columns))
+
     def metrics(self) -> list[str]:
         """The columns of `records` that hold measurements, in the order of columns.py."""
+        return self.metrics_in(self.records)
+
+    @staticmethod
+    def metrics_in(rows: pl.DataFrame) -> list[str]:
         known = {column.name for column in columns.PLACE} | {"step", "total_steps", "time"}
-        return [name for name in self.records.columns if name not in known]
+        return [name for name in rows.columns if name not in known]

@@ -73,13 +73,13 @@ def _moment(recorded: int | None, printed: int | None) -> str | None:
 
 
 def _phase(log: Log, phase: str, attempt: int) -> Json:
-    rows, evals = log.records, log.evals
+    rows, evals, measured = log.records, log.evals, log.measured
     if len(log.places) > 1:
         here = (pl.col("phase") == phase) & (pl.col("attempt") == attempt)
-        rows, evals = rows.filter(here), evals.filter(here)
+        rows, evals, measured = rows.filter(here), evals.filter(here), measured.filter(here)
     steps = _printed(rows["step"])
     total = _printed(rows["total_steps"]).last() if "total_steps" in rows.columns else None
-    metrics = {name: _metric(log, rows, name) for name in log.metrics()}
+    metrics = {name: _metric(log, measured, name) for name in log.metrics_in(measured)}
     names = dict.fromkeys(evals["name"].to_list())
     return {
         "phase": phase,

@@ -13,7 +13,8 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -27,6 +28,7 @@ from gputel.telemetry.errors import GputelError
 Tool = Literal["mlflow", "trackio"]
 MAGIC = b"SQLite format 3\x00"
 BUSY_S = 5.0
+SHORT = 8  # letters of a run's id that tell it from others of its name
 IN_NO_ADDRESS = re.compile("[#/]")  # letters of a name that the last part of FILE#RUN cannot have
 STEPS = 50_000_000  # of SQLite's machine, after which a query of a hostile database ends
 UNENDING = {sys.float_info.max: math.inf, -sys.float_info.max: -math.inf}  # what MLflow keeps for infinity
@@ -84,7 +86,7 @@ def _tool(connection: sqlite3.Connection) -> Tool | None:
 
 
 def runs(path: Path) -> list[str]:
-    """The names of the runs in a database, by which they are addressed; an id where two have one name."""
+    """The names of the runs in a database, by which they are addressed; with a short id where two share one."""
     try:
         with opened(path) as connection:
             return [name for name, _ in _named(connection)]
@@ -99,7 +101,8 @@ def read(path: Path, run: str | None) -> StoredRun:
             which, named = _tool(connection), _named(connection)
             chosen = [key for name, key in named if run is None or run in (name, key)]
             if len(chosen) != 1 or which is None:
-                names = ", ".join(name for name, _ in named[:5])
+                near = [name for name, _ in named if name.startswith(f"{run}-")] or [name for name, _ in named]
+                names = ", ".join(near[:5])
                 raise GputelError(
                     str(path), f"holds {len(named)} runs", f"name one of them: {path}#RUN of {names}"
                 )
@@ -127,9 +130,19 @@ def _named(connection: sqlite3.Connection) -> list[tuple[str, str]]:
         query = f"SELECT min(run_name), {key} FROM metrics GROUP BY {key} ORDER BY min(rowid)"
     else:
         return []
-    pairs = [(IN_NO_ADDRESS.sub("_", str(name or key)), str(key)) for name, key in connection.execute(query)]
-    names = [name for name, _ in pairs]
-    return [(name if names.count(name) == 1 else key, key) for name, key in pairs]
+    return _labelled([(str(name or ""), str(key)) for name, key in connection.execute(query)])
+
+
+def _labelled(runs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Unique labels for names and keys. A whole key of MLflow alone would look like a secret, and be masked."""
+    names = Counter(name for name, _ in runs)
+    starts = Counter((name, key[:SHORT]) for name, key in runs)
+    labels = []
+    for name, key in runs:
+        short = key[:SHORT] if starts[name, key[:SHORT]] == 1 else key
+        label = name if name and names[name] == 1 else "-".join(part for part in (name, short) if part)
+        labels.append((IN_NO_ADDRESS.sub("_", label), key))
+    return labels
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
@@ -217,7 +230,9 @@ def _trackio(connection: sqlite3.Connection, key: str, name: str, source: str) -
 
 def _of_run(connection: sqlite3.Connection, table: str, key: str, name: str) -> tuple[str, str]:
     """The column of a table of trackio that names the run, and what it has there; older ones lack the id."""
-    return ("run_id", key) if "run_id" in _columns(connection, table) else ("run_name", name)
+    if "run_id" in _columns(connection, table):
+        return "run_id", key
+    return "run_name", name if "run_id" in _columns(connection, "metrics") else key
 
 
 def _system_of_trackio(connection: sqlite3.Connection, key: str, name: str) -> SystemMetrics:

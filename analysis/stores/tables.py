@@ -1,8 +1,8 @@
 """Tables of metrics -> one stored run: CSV of Lightning, Keras, YOLO, Stable-Baselines3 and Ray Tune.
 
-The header's cells are names, padded by some; an empty cell is null, `nan` is a value. Lightning writes training and
-validation in rows of their own with the same step. Ray Tune, which RLlib uses, writes
-texts and settings into them too.
+The header's cells are names, padded by some; an empty cell is null, and so is `NA`, which Keras writes for a metric
+that an epoch lacks; `nan` is a value. Lightning writes training and validation in rows of their own with the same
+step. Ray Tune, which RLlib uses, writes texts and settings into them too.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ AXES = (
     "total_timesteps",
     "epoch",
 )
+NULLS = frozenset({"", "NA"})
 SETTING = "config/"  # begins the columns of Ray Tune that hold a setting
 NAME = re.compile(r"[^\W\d][\w./ @():%+-]*")
 
@@ -136,4 +137,4 @@ def _delimiter(line: str) -> str:
 
 
 def _is_number_or_empty(cell: str) -> bool:
-    return not cell or cell_number(cell) is not None
+    return cell in NULLS or cell_number(cell) is not None

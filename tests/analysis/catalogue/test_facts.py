@@ -116,3 +116,41 @@ def test_verdict_is_that_of_the_report() -> None:
     row = facts.computed(Path(__file__).resolve().parents[3] / "sample_runs" / "h100-depth12")
     assert row
     assert row.facts["verdict"] == "compute"
+
+
+@pytest.mark.parametrize(
+    ("stated", "rate"),
+    [
+        ({"lr": 0.1}, 0.1),
+        ({"optimizer.learning_rate": "3e-4", "batch": 8}, 3e-4),
+        ({"lr": 0.1, "warmup.lr": 0.01}, 0.1),
+        ({"actor.lr": 0.1, "critic.lr": 0.01}, None),
+        ({"lr_schedule": "cosine"}, None),
+    ],
+)
+def test_learning_rate_that_is_never_logged_is_the_one_of_the_settings(
+    tmp_path: Path, stated: dict[str, float | str], rate: float | None
+) -> None:
+    (tmp_path / "metrics.csv").write_text("epoch,step,loss\n0,1,3\n0,2,2\n")
+    (tmp_path / "hparams.yaml").write_text("".join(f"{name}: {value}\n" for name, value in stated.items()))
+    row = facts.computed(tmp_path / "metrics.csv")
+    assert row is not None
+    assert row.facts["lr"] == rate
+
+
+def test_figures_of_a_metric_are_of_all_its_values_in_a_store(tmp_path: Path) -> None:
+    """The learning rate makes the records; returns of episodes fall on other steps, but for one."""
+    (tmp_path / "metrics.csv").write_text(
+        "step,train/lr,episode/return\n0,0.1,\n3,,40\n10,0.1,7\n14,,2\n20,0.1,\n"
+    )
+    row = facts.computed(tmp_path / "metrics.csv")
+    assert row is not None
+    found = row.metrics["episode_return"]
+    assert {name: found[name] for name in ("count", "first", "last", "max", "max_step")} == {
+        "count": 3,
+        "first": 40,
+        "last": 2,
+        "max": 40,
+        "max_step": 3,
+    }
+    assert row.metrics["lr"]["count"] == 3

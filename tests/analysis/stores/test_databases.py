@@ -120,6 +120,25 @@ def test_names_with_a_slash_are_addresses_too(tmp_path: Path) -> None:
     assert [stores.read(path).name for path in found] == ["a_b", "org_model"]
 
 
+def test_runs_of_one_name_have_a_short_id_in_their_addresses(tmp_path: Path) -> None:
+    path = mlflow(tmp_path / "mlflow.db", ("baseline", "tuned"))
+    keys = ("0a1b2c3d4e5f60718293a4b5c6d7e8f9", "1a1b2c3d4e5f60718293a4b5c6d7e8f9")
+    with sqlite3.connect(path) as base:
+        for name, key in zip(("baseline", "tuned"), keys, strict=True):
+            (old,) = base.execute("SELECT run_uuid FROM runs WHERE name = ?", (name,)).fetchone()
+            for table in ("runs", "metrics", "params", "tags"):
+                base.execute(f"UPDATE {table} SET run_uuid = ? WHERE run_uuid = ?", (key, old))
+        base.execute("UPDATE runs SET name = 'same'")
+        base.execute("UPDATE tags SET value = 'same' WHERE key = 'mlflow.runName'")
+    base.close()
+    found = list(paths.walk(tmp_path))
+    assert [run.name for run in found] == ["mlflow.db#same-0a1b2c3d", "mlflow.db#same-1a1b2c3d"]
+    assert [stores.read(run).name for run in found] == ["same-0a1b2c3d", "same-1a1b2c3d"]
+    assert stores.read(Path(f"{path}#{keys[0]}")).name == "same-0a1b2c3d"
+    with pytest.raises(GputelError, match=r"name one of them: .*#RUN of same-0a1b2c3d, same-1a1b2c3d"):
+        stores.read(Path(f"{path}#same"))
+
+
 def test_nan_of_mlflow_is_kept_as_zero_with_a_mark(tmp_path: Path) -> None:
     log = stores.read(Path(f"{mlflow(tmp_path / 'mlflow.db')}#first"))
     assert [str(value) for value in log.records["loss"]] == ["5.0", "4.0", "nan", "2.0", "1.0"]

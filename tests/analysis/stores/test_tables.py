@@ -38,6 +38,12 @@ def test_keras_counts_epochs(tmp_path: Path) -> None:
     assert log.name == "history"
 
 
+def test_metrics_that_an_epoch_of_keras_lacks_are_null(tmp_path: Path) -> None:
+    log = read(tmp_path, "history.csv", "epoch,loss,val_loss\n0,2.5,NA\n1,2,2.25\n")
+    assert log.records["loss"].to_list() == [2.5, 2.0]
+    assert log.evals.select("step", "name", "value").rows() == [(1, "val_loss", 2.25)]
+
+
 def test_yolo_pads_its_cells(tmp_path: Path) -> None:
     header = "                  epoch,         train/box_loss,         lr/pg0,       val/box_loss\n"
     text = header + "                      1,                 1.5,          0.01,                 2.5\n"
