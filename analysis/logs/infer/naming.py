@@ -134,7 +134,7 @@ def _drops(column: Sequence[bytes]) -> bool:
 
 def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> list[Named]:
     """Names the columns of a table by its heading; a key is None for a value that is no cell of its own."""
-    named = []
+    named: list[Named] = []
     for slot, key in zip(find_slots(shape), keys, strict=True):
         word = "step" if key == "#" else key and split_names.set_first(english(key.encode()).decode().strip())
         total = "total" if slot.column == "total" and named and is_place(named[-1]) else "aside"
