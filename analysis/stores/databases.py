@@ -101,13 +101,10 @@ def read(path: Path, run: str | None) -> StoredRun:
             which, named = _tool(connection), _named(connection)
             chosen = [key for name, key in named if run is None or run in (name, key)]
             if len(chosen) != 1 or which is None:
-                near = [name for name, _ in named if name.startswith(f"{run}-")] or [
-                    name for name, _ in named
-                ]
-                names = ", ".join(near[:5])
-                raise GputelError(
-                    str(path), f"holds {len(named)} runs", f"name one of them: {path}#RUN of {names}"
-                )
+                names = [name for name, _ in named]
+                near = [name for name in names if name.startswith(f"{run}-")] or names
+                hint = f"name one of them: {path}#RUN of {', '.join(near[:5])}"
+                raise GputelError(str(path), f"holds {len(named)} runs", hint)
             label = next(name for name, key in named if key == chosen[0])
             reader = _mlflow if which == "mlflow" else _trackio
             return reader(connection, chosen[0], label, f"{path}#{label}" if run is not None else str(path))
