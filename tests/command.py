@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import subprocess
@@ -28,6 +29,7 @@ def gputel(
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         _standard_input(given, patch),
+        _collected_as_before(),
     ):
         for name, value in (env or {}).items():
             patch.setenv(name, value)
@@ -37,6 +39,16 @@ def gputel(
             main([str(word) for word in words])
         printed = [_text(stream) for stream in (out, err)]
     return subprocess.CompletedProcess(words, int(ended.value.code or 0), *printed)
+
+
+@contextlib.contextmanager
+def _collected_as_before() -> Iterator[None]:
+    """A command has its process's garbage collected more rarely, and this process is not its own."""
+    before = gc.get_threshold()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @contextlib.contextmanager

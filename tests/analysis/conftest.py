@@ -1,8 +1,8 @@
-"""A text is read as a log would be; a line of a small trainer is made."""
+"""A text is read as a log would be; a line of a small trainer is made; pages have a browser."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from typing import Any
 
@@ -11,6 +11,8 @@ import pytest
 from gputel.analysis.logs import result
 from gputel.analysis.logs.log import Log
 from gputel.analysis.logs.parser import Parser, make_parser
+from tests import browser
+from tests.browser import Browser
 
 LATEST = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
@@ -44,6 +46,20 @@ def rows(read: Callable[[str], Log]) -> Callable[..., list[tuple[Any, ...]]]:
 def evals(read: Callable[[str], Log]) -> Callable[[str], list[tuple[Any, ...]]]:
     """Step, name and value of the evaluations that a text holds."""
     return lambda text: read(text).evals.select("step", "name", "value").rows()
+
+
+@pytest.fixture(scope="session")
+def one_browser() -> Iterator[Browser]:
+    with browser.started() as opened:
+        yield opened
+
+
+@pytest.fixture
+def chromium(one_browser: Browser) -> Iterator[Browser]:
+    """One browser for all tests of pages; what a test leaves open is closed, and a live page asks no longer."""
+    yield one_browser
+    for tab in [*one_browser.tabs]:
+        tab.close()
 
 
 @pytest.fixture

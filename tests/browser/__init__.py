@@ -53,6 +53,8 @@ class Browser:
         self._buffer = b""
         self._number = 0
         self._listeners: dict[str, Callable[[str, dict[str, Any]], None]] = {}
+        self.tabs: list[Tab] = []
+        """Those that are open."""
 
     def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
         """Asks, and handles whatever happens until the answer is there."""
@@ -88,6 +90,7 @@ class Browser:
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         tab = Tab(self, session, target)
         self._listeners[session] = tab.listen
+        self.tabs.append(tab)
         for domain in ("Page", "Runtime", "Network", "Log"):
             tab.call(f"{domain}.enable")
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
@@ -118,6 +121,7 @@ class Tab:
         return self._browser.call(method, self._session, **parameters)
 
     def close(self) -> None:
+        self._browser.tabs.remove(self)
         self._browser.call("Target.closeTarget", targetId=self._target)
 
     def listen(self, method: str, outcome: dict[str, Any]) -> None:

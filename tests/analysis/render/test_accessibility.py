@@ -83,4 +83,3 @@ def test_page_breaks_no_rule(dark: bool, page: Path, chromium: Browser) -> None:
     tab.evaluate("charts.slice(0, 4).forEach(showFigures)")
     assert violations(tab) == []
     assert tab.errors == []
-    tab.close()

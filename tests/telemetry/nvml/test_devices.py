@@ -171,6 +171,7 @@ def test_gpu_that_hangs_while_it_is_opened_is_left_out_and_joins_later(
     until(revived, "the GPU to answer")
     assert [gpu.name for gpu in machine.gpus] == [H100, A100, H100]
     assert machine.probe(left_out, READINGS[0]).value == 300_000
+    machine.close()
 
 
 def test_gpu_that_does_not_answer_when_it_is_opened_joins_when_it_does(fake: MakeFake) -> None:

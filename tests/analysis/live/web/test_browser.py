@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.render import style
-from tests import browser
 from tests.analysis.render.test_in_a_browser import near, sheets
 from tests.browser import Browser, Tab
 from tests.browser.axe import violations
@@ -27,12 +26,6 @@ INK = """(() => { const canvas = document.querySelector('#loss canvas');
   if (!canvas?.width) return 0;
   const seen = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
   let inked = 0; for (let i = 3; i < seen.length; i += 4) if (seen[i]) inked++; return inked; })()"""
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser.started() as opened:
-        yield opened
 
 
 def grow(log: Path, first: int, last: int) -> None:
