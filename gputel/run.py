@@ -158,9 +158,9 @@ class Run:
 
     def per_step(self) -> pl.DataFrame:
         """Time and cost of each step: a row per record, divided by the number of steps that it covers."""
-        from gputel.analysis.align import join
+        from gputel.analysis.align import per_step
 
-        return join.per_step(self.data)
+        return per_step.per_step(self.data)
 
     def report(self, *, keep_idle: bool = False) -> Report:
         """What `gputel report` prints. `keep_idle`: with what was recorded before and after the work."""

@@ -13,7 +13,8 @@ step_time    the time of a step, with its error
 step_parts   what a training's hooks recorded of a step, joined with the steps of its log
 samples      readings of one GPU at a time: ticks or whole seconds
 windows      sums, means, peaks and counter energy over windows of time; what a gap in the sampling is
-join         spans x samples -> cost of each span, step and kind
+join         spans x samples -> cost of each span
+per_step     cost of each step, and of each kind of span
 uncertainty  the error of each time and each energy
 clocks       how far the clocks of nodes are apart, by the storage to which they send
 offsets      clocks of nodes and ranks by their lines; overlap of log and telemetry

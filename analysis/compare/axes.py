@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gputel.analysis.align import join
+from gputel.analysis.align import join, per_step
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.marks import steps_of_first
 from gputel.analysis.align.samples import gpu_samples
@@ -202,8 +202,8 @@ class PhaseEnergy:
         train = self.spans.filter(pl.col("kind") == "train")
         if train.is_empty():
             return {}
-        row: dict[str, Any] = join.totals(train).row(0, named=True)
-        each = join.of_spans(train)
+        row: dict[str, Any] = per_step.totals(train).row(0, named=True)
+        each = per_step.of_spans(train)
         complete = each.filter((pl.col("measured") >= join.WHOLE) & _joules(each).is_not_null())
         tokens = (tokens_per_step or 0) * float(complete["steps"].sum())
         joules = float((_joules(complete) * complete["steps"]).sum())

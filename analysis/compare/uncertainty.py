@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from gputel.analysis.align import join
-from gputel.analysis.align.join import JOULES, of_spans
+from gputel.analysis.align import per_step
+from gputel.analysis.align.join import JOULES
+from gputel.analysis.align.per_step import of_spans
 from gputel.analysis.align.step_time import SURE, logged_step_time
 from gputel.analysis.align.timestamps import timed_log
 from gputel.analysis.align.uncertainty import (
@@ -92,7 +93,7 @@ def _of_energy(
         time = logged_step_time(track.rows, steps, placed)
         border = border_error(placed, track.rows, steps, time)
     sensor = IN_TABLES if track.subject.recording is None else RECORDED
-    totals = with_errors(join.totals(spans), border, sensor)
+    totals = with_errors(per_step.totals(spans), border, sensor)
     share = totals.filter(pl.col("kind") == "train").select(pl.col("energy_error_j") / JOULES).to_series()
     whole = whole_energy_error(totals, placed) / energy_j if energy_j else None
     return whole, share[0] if len(share) else None

@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis import text
-from gputel.analysis.align.join import JOULES, sampled_s
+from gputel.analysis.align.join import JOULES
+from gputel.analysis.align.per_step import sampled_s
 from gputel.analysis.align.uncertainty import whole_energy_error
 from gputel.analysis.compare.axes import floats
 from gputel.analysis.document import Bars, Conversion, Document, FactList, Section, Table, rows

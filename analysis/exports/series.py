@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gputel.analysis.align import join
+from gputel.analysis.align import join, per_step
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.catalogue import facts
@@ -134,7 +134,7 @@ def _by_step(tag: str, rows: pl.DataFrame, axis: Literal["step", "second"] = "st
 def _energy(subject: RunData, several: bool) -> Iterator[TagSeries]:
     """The energy of each step that was measured as a whole; of one node, also all measured until its end."""
     spans = join.measured(cut_spans(subject), gpu_samples(subject))
-    steps = join.one_by_one(subject, join.of_spans(spans)).filter(pl.col("measured") >= join.WHOLE)
+    steps = per_step.one_by_one(subject, per_step.of_spans(spans)).filter(pl.col("measured") >= join.WHOLE)
     sums = spans.with_columns(total=join.JOULES.fill_null(0).cum_sum()).filter(pl.col("steps") > 0)
     for phase in steps["phase"].unique(maintain_order=True):
         prefix, of_phase = f"{phase}/" if several else "", pl.col("phase") == phase

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from gputel.analysis.align import join
+from gputel.analysis.align import per_step
 from gputel.analysis.align.join import measured
 from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.align.step_time import (
@@ -89,11 +89,11 @@ def training_time(subject: RunData) -> TrainingTime:
     """Measures the phase of a run that has the most steps, of base, mid and SFT."""
     phase = longest_phase(subject.log.steps)
     records, spans = phase.filter(~contains_others(phase, subject.log)), _spans(subject, phase)
-    each = join.of_spans(spans)
+    each = per_step.of_spans(spans)
     each = each.filter((pl.col("attempt") == pl.col("attempt").max().over("step")) | pl.col("step").is_null())
     placed = timed_log(subject)
     rows = settled(records)
-    alone = None if len(join.mixed_phases(spans)) else settled(each)
+    alone = None if len(per_step.mixed_phases(spans)) else settled(each)
     step, steps = logged_step_time(settled(phase), alone, placed), steps_completed(phase)
     if step is None:
         return TrainingTime(rows, steps, None, None, _overheads(spans, 0.0))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from gputel.analysis.align import join
+from gputel.analysis.align import join, per_step
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.step_time import StepTime, numbered
 from gputel.analysis.align.uncertainty import BorderError, PowerSensor, border_error, with_errors
@@ -43,14 +43,14 @@ def phase_table(
     contradicts tokens and step times. A phase whose training nothing separates from its evaluations has no rates.
     """
     sums, printed = _sums(steps), printed_rates(subject)
-    alone = ~pl.col("phase").is_in(join.mixed_phases(spans).implode())
+    alone = ~pl.col("phase").is_in(per_step.mixed_phases(spans).implode())
     sums = sums.with_columns(pl.when(alone).then(name).alias(name) for name in RATES)
     if not numbered(subject.log.records):
         sums = sums.with_columns(pl.lit(None, sums.schema[name]).alias(name) for name in ("steps", *RATES))
     rows = []
     for (phase,), mine in spans.filter(pl.col("phase").is_not_null()).group_by("phase", maintain_order=True):
         border = _border(subject, placed, steps, str(phase), times.get(str(phase)))
-        train = with_errors(join.totals(mine), border, sensor).filter(pl.col("kind") == "train")
+        train = with_errors(per_step.totals(mine), border, sensor).filter(pl.col("kind") == "train")
         rows += [(phase, *train.select("duration_error_s", "energy_error_j").row(0))] if train.height else []
     errors = pl.DataFrame(rows, schema=ERRORS, orient="row")
     each = [(phase, time.seconds, time.error_s, time.origin) for phase, time in times.items()]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from gputel.analysis.align import join, offsets, timestamps
+from gputel.analysis.align import join, offsets, per_step, timestamps
 from gputel.analysis.align.offsets import overlap
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import cut_spans
@@ -146,7 +146,7 @@ def measured_run(subject: RunData, *, keep_idle: bool = False) -> MeasuredRun:
     shown = offsets.widened(spans, sampled.edges if sampled else None) if keep_idle else offsets.cut(spans)
     measured, gpus = join.with_gpus(shown, sampled, _stretch(shown, sampled, keep_idle=keep_idle))
     tokens = subject.facts.tokens_per_step
-    steps = with_parts(join.of_spans(measured, float(tokens.value) if tokens else None), subject)
+    steps = with_parts(per_step.of_spans(measured, float(tokens.value) if tokens else None), subject)
     placed = timed_log(subject)
     return MeasuredRun(
         sampled, placed, spans, measured, Case(subject, steps, gpus, placed.uncertainty_s or 0.0)
@@ -157,7 +157,7 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
     """Reports on a run. `keep_idle` keeps what was recorded before its first line and after its last work."""
     sampled, placed, uncut, measured, case = measured_run(subject, keep_idle=keep_idle)
     steps = case.steps
-    mixed = pl.col("phase").is_in(join.mixed_phases(measured).implode())
+    mixed = pl.col("phase").is_in(per_step.mixed_phases(measured).implode())
     times = step_times(placed, steps.filter(~mixed))
     account = recording_summary(subject.recording.path) if subject.recording else None
     sensor = _sensor(account)
@@ -167,8 +167,8 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
         readings=sampled,
         spans=measured,
         shared=overlap(uncut, sampled.edges if sampled else None),
-        steps=join.one_by_one(subject, steps),
-        totals=with_errors(join.totals(measured), phases_border(subject, placed, steps, times), sensor),
+        steps=per_step.one_by_one(subject, steps),
+        totals=with_errors(per_step.totals(measured), phases_border(subject, placed, steps, times), sensor),
         phases=phase_table(subject, placed, measured, steps, times, sensor),
         gpus=case.gpus,
         account=account,

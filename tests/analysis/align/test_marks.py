@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gputel.analysis.align.join import measured, totals
+from gputel.analysis.align.join import measured
+from gputel.analysis.align.per_step import totals
 from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.runs import RunData, read_run
 from tests.analysis.align.conftest import evaluated_every_20

@@ -10,7 +10,8 @@ import pytest
 
 import gputel
 from gputel.analysis.align import samples
-from gputel.analysis.align.join import measured, of_spans, per_step, totals, with_gpus
+from gputel.analysis.align.join import measured, with_gpus
+from gputel.analysis.align.per_step import of_spans, per_step, totals
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.runs import RunData, read_run

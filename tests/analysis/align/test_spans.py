@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.analysis.align import join
+from gputel.analysis.align import per_step
 from gputel.analysis.align.join import measured
 from gputel.analysis.align.marks import LogMark
 from gputel.analysis.align.spans import cut_spans, of_marks
@@ -282,7 +282,7 @@ def test_save_announced_before_its_step_is_not_taken_for_training(tmp_path: Path
         if number % 10 == 0:
             lines.append(f"{_stamp(at)} iter {number}: loss 3.1000, time 3000.00ms, mfu 41.00%")
     path.write_text("\n".join(lines) + "\n")
-    totals = join.totals(measured(cut_spans(read_run(path)), None))
+    totals = per_step.totals(measured(cut_spans(read_run(path)), None))
     seconds = dict(totals.select("kind", "duration_s").iter_rows())
     assert seconds["eval"] == pytest.approx(3 * 14, abs=1)
     assert seconds["checkpoint"] == pytest.approx(3 * 4, abs=1)
@@ -331,7 +331,7 @@ def test_evaluations_shorter_than_a_second_are_right_on_average(eval_s: float, t
             lines += [f"{_stamp(at)} validation loss: 3.2", f"{_stamp(at)} saving checkpoint to out"]
             at += 2 * rng.uniform(0.9, 1.1)
     path.write_text("\n".join(lines) + "\n")
-    totals = join.totals(measured(cut_spans(read_run(path)), None))
+    totals = per_step.totals(measured(cut_spans(read_run(path)), None))
     seconds = dict(totals.select("kind", "duration_s").iter_rows())
     assert seconds.get("eval", 0.0) == pytest.approx(80 * eval_s, abs=6)
     assert seconds["checkpoint"] == pytest.approx(158, abs=6)
@@ -346,7 +346,7 @@ def test_evaluation_that_nothing_tells_from_the_training_is_part_of_it(tmp_path:
         for epoch in range(1, 31)
     ]
     path.write_text("".join(lines))
-    totals = join.totals(measured(cut_spans(read_run(path)), None))
+    totals = per_step.totals(measured(cut_spans(read_run(path)), None))
     assert totals.filter(pl.col("duration_s") > 1).select("kind", "contains").rows() == [("train", "eval")]
     assert [phase_name(row) for row in totals.iter_rows(named=True)][-1] == "training and evaluation"
 
