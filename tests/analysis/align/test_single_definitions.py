@@ -42,7 +42,7 @@ DEFINITIONS = {
     "duration and money as text": (r"def (duration|money)\(\w+: float", "text.py"),
     "joules in a kWh, MiB in a GiB": (r"(JOULES_PER_KWH|MIB_PER_GIB) = ", "text.py"),
     "caution of a simulation": (r"no real GPU data", "document.py"),
-    "axes that runs share": (r"in \w+(\.track)?\.costs for \w+ in", "compare/curves.py"),
+    "axes that runs share": (r"all\([\w.]+ in \w+\.track\.costs", "compare/curves.py"),
     "step at which a run goes on": (r"resumed_step\(\w", "logs/saved_steps.py"),
     "joules": (r"coalesce\(\s*['\"]energy_counter_j", "align/join.py"),
     "file that may be overwritten": (r"was not written by gputel", "render/files.py"),
