@@ -3,6 +3,7 @@
 facts       a run -> its facts, settings and metrics; gpu_facts: what its GPUs drew, reached and cost
 facts_file  facts.json, which keeps them beside a recording
 compute     the facts of many runs, on all cores or by another engine
+signatures  how the index knows that a run has changed
 index       the table of all runs that were looked at: a SQLite file that may be deleted at any time
 names       a name in a question -> a fact, a setting or a metric
 questions   a question in SQL, which can read the table and do nothing else

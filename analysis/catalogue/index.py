@@ -11,19 +11,17 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from gputel.analysis import stores, text
+from gputel.analysis.catalogue import signatures
 from gputel.analysis.catalogue.compute import Computed, Engine, compute_where_it_pays
 from gputel.analysis.catalogue.facts import FACTS, FACTS_VERSION, FIGURES, CatalogueRow
-from gputel.analysis.catalogue.facts_file import NAME
 from gputel.analysis.runs import paths
-from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.user_folders import user_folder
 
@@ -34,7 +32,6 @@ SQL_TYPES = {"text": "TEXT", "time": "TEXT", "whole": "INTEGER", "number": "REAL
 NO_DAMAGE = ("locked", "readonly", "disk I/O", "is full", "unable to open")
 """In an error of SQLite that says nothing of the file."""
 ELSEWHERE = "set XDG_CACHE_HOME to a folder that you can write to"
-ENDED = "ended"  # how the signature of a recording begins that has ended and was never continued
 
 
 def default_file() -> Path:
@@ -205,7 +202,7 @@ def _looked_through(
     def is_unchanged(entry: os.DirEntry[str]) -> bool:
         """Whether a recording that ended, or a file, is as it was when it was read."""
         before = known.get(entry.path)
-        if before is None or not before.is_as_signed(_quick_signature(entry, before.signature)):
+        if before is None or not before.is_as_signed(signatures.quick(entry, before.signature)):
             return False
         present.add(entry.path)
         changes.unchanged += 1
@@ -218,10 +215,11 @@ def _looked_through(
                 continue
             present.add(name)
             before = known.get(name)
-            if before and (before.is_fresh or before.is_as_signed(_of_ended(name), signature(path))):
+            now = None if before and before.is_fresh else signatures.signature(path)
+            if now is None or (before and before.is_as_signed(signatures.ended_signature(name), now)):
                 changes.unchanged += 1
             else:
-                stale[path] = signature(path)
+                stale[path] = now
     return present, stale
 
 
@@ -233,8 +231,8 @@ class KnownRun(NamedTuple):
     looked: float | None
     status: str | None
 
-    def is_as_signed(self, *signatures: str | None) -> bool:
-        return self.signature in signatures and self.version == FACTS_VERSION
+    def is_as_signed(self, *any_of: str | None) -> bool:
+        return self.signature in any_of and self.version == FACTS_VERSION
 
     @property
     def is_fresh(self) -> bool:
@@ -253,76 +251,14 @@ def _known(connection: sqlite3.Connection) -> dict[str, KnownRun]:
     return {path: KnownRun(*rest) for path, *rest in rows}
 
 
-def _quick_signature(entry: os.DirEntry[str], before: str) -> str | None:
-    """The signature of a recording that had ended, or of a file; None of other folders: they need a longer look."""
-    if not entry.is_dir():
-        return _of_files([entry.path, f"{entry.path}-wal"])
-    return _of_ended(entry.path) if before.startswith(ENDED) else None
-
-
-def signature(path: Path) -> str:
-    """A value that changes with the run: sizes and times of its files; of its run.json, if the recording ended."""
-    name = str(path)
-    if os.path.lexists(f"{name}/{NAME}") and _was_not_continued(name) and (ended := _of_ended(name)):
-        return ended
-    if path.is_dir():
-        if run_folder.is_run(path):
-            return _of_files(_files_below(name))
-        within = stores.store_reader(path).files if stores.kind(path) != "tensorboard" else _event_files(path)
-        return _of_files(map(str, within))
-    file, _ = stores.split(path)
-    return _of_files([str(file), f"{file}-wal"])
-
-
-def _of_ended(folder: str) -> str | None:
-    """The time of the folder, which changes with what is added or replaced in it, and of its description."""
-    try:
-        facts, description = os.stat(folder), os.stat(f"{folder}/{run_folder.DESCRIPTION}")  # noqa: PTH116
-    except OSError:
-        return None
-    return f"{ENDED} {facts.st_mtime_ns} {description.st_size} {description.st_mtime_ns} {description.st_ino}"
-
-
-def _was_not_continued(folder: str) -> bool:
-    """Whether all of a recording lies in its own folder; segments and nodes may grow later."""
-    return not any(os.path.lexists(f"{folder}/{name}") for name in ("segments", "nodes"))
-
-
-def _files_below(folder: str) -> Iterator[str]:
-    for place, folders, names in os.walk(folder):
-        folders.sort()
-        yield from (f"{place}/{name}" for name in sorted(names))
-
-
-def _of_files(names: Iterable[str]) -> str:
-    """A digest of the sizes and times of all files that are there."""
-    facts = []
-    for name in names:
-        with suppress(OSError):
-            status = os.stat(name)  # noqa: PTH116
-            facts.append(f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}")
-    return f"whole {blake2b(' '.join(facts).encode(), digest_size=12).hexdigest()}"
-
-
-def _event_files(folder: Path) -> list[Path]:
-    from gputel.analysis.stores import tensorboard
-
-    return [path for files in tensorboard.parts(folder).values() for path in files]
-
-
 def _signed(path: Path, now_signature: str, row: Computed, changes: Changes) -> list[IndexedRow]:
     """The row with its signature; a run that cannot be read is among the faults, and is tried again next time."""
     if isinstance(row, str):
         changes.faults.append(row)
         return []
     changes.computed += row is not None
-    if (
-        row
-        and not now_signature.startswith(ENDED)
-        and _has_ended(row.facts)
-        and _was_not_continued(str(path))
-    ):
-        now_signature = _of_ended(str(path)) or now_signature
+    if row and _has_ended(row.facts):
+        now_signature = signatures.after_end(path, now_signature)
     return [IndexedRow(path, now_signature, row)]
 
 
