@@ -1,4 +1,4 @@
-"""Starts a module of ours as a process of its own: with the modules of this one, and none of the training's."""
+"""The command line of a process of our own: with the modules of this one, and none of the training's."""
 
 from __future__ import annotations
 

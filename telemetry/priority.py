@@ -1,6 +1,7 @@
 """Timely wake-ups for one thread of the recorder, where the system allows them.
 
-What the thread starts later has none of it: neither the command nor a child of ours may run before others.
+Processes that the thread starts later do not inherit it: neither the command nor the recorder's children may run
+before others.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ def readable_facts(segment: Path, *, warn: bool = True) -> dict[str, Any]:
 
 
 def _masked(facts: dict[str, Any]) -> dict[str, Any]:
-    """Masks what a recorder of ours would not have written: another program may have made the folder."""
+    """Masks secrets again: another program may have written the folder."""
     masked = {**facts, "argv": mask_argv(facts["argv"])} if facts.get("argv") else facts
     for key in ("env", "tags"):
         if facts.get(key):

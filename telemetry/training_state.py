@@ -32,7 +32,7 @@ class TrainingState:
 
 
 def write(segment: Path, state: TrainingState) -> None:
-    """A full disk leaves the state before."""
+    """Replaces the state; a full disk keeps the one before."""
     figures = {name: repr(float(value)) for name, value in state.figures.items()}  # JSON has no NaN
     content = {"boot_ns": boot_ns(), "figures": figures, "alarms": sorted(set(state.alarms))}
     with suppress(OSError):
@@ -40,7 +40,7 @@ def write(segment: Path, state: TrainingState) -> None:
 
 
 def read(segment: Path) -> TrainingState | None:
-    """None if there is none, or none of the last seconds."""
+    """Returns the state of the last seconds; None without one."""
     try:
         content = parse_json(read_own(segment / NAME, LARGEST))
         if boot_ns() - content["boot_ns"] > FRESH_S * SECOND:

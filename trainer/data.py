@@ -1,4 +1,4 @@
-"""Files in, rows of tokens out: what `--data` means, and its rows by their number, shuffled; nothing is remembered.
+"""`--data` -> shuffled rows of tokens, each found by its number, without any state.
 
 The place in the data is one number, the rows read by all ranks together; so a resume, also on another number of
 ranks, reads on exactly where it was. Text is tokenized shard by shard when it is reached, into a cache that every

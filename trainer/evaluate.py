@@ -1,4 +1,4 @@
-"""What a model is worth: validation loss, bits per byte, multiple choice, and text written from a prompt.
+"""Evaluates a model: validation loss, bits per byte, multiple choice, and text written from a prompt.
 
 Every rank makes equally many forward passes, also over rows that do not count, since a sharded model gathers its
 weights in each of them. What they measure is read from the device once, at the end.

@@ -1,8 +1,8 @@
-"""What a GPU may do faster, to be skipped at first: products in eight bits, and a kernel of attention by name. Both
-are refused with the reason before the first step where the machine lacks them.
+"""Faster kernels, which a first reading can skip: FP8 products, and an attention kernel by name. Where the machine
+lacks one it is refused before the first step, with the reason.
 
-In eight bits activations and weights are e4m3, gradients e5m2, each tensor with a scale that is taken anew at every
-product: there is no state. GPUs since Ada and Hopper multiply these; on a CPU the same rounding is emulated, which
+In FP8, activations and weights are e4m3 and gradients e5m2; each tensor's scale is computed at every product, so
+there is no state. GPUs since Ada and Hopper multiply these; on a CPU the same rounding is emulated, which
 proves the numerics and saves no time.
 """
 

@@ -1,4 +1,4 @@
-"""The users' transformer: rotary, QK norm, ReLU squared, no biases, norms without weights, untied head.
+"""A nanochat-style transformer: rotary, QK norm, ReLU squared, no biases, norms without weights, untied head.
 
 Projections back into the stream and the head start at zero, so the first loss is ln(vocabulary) to the last digit.
 Three operations are written out: for a large batch the loss keeps gradients instead of logits, a chunk at a time;

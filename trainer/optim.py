@@ -1,5 +1,5 @@
-"""What trains which weight: AdamW the embedding and the head, Muon the matrices of the blocks, at rates of their
-own.
+"""The optimizers: AdamW for the embedding and the head, Muon for the matrices of the blocks, each with its own
+learning rate.
 
 Muon makes the momentum of a matrix orthogonal before it is applied; q, k and v count as three matrices. Every rank
 does its share of that work, and all gather the results. Nothing waits for the device: a step that is not finite is

@@ -1,5 +1,5 @@
-"""What a run says: one line a step in the old nanochat grammar, log.txt with the same, metrics.jsonl for programs;
-and its errors: place, fault and hint on one line.
+"""What a run prints: one line a step in the old nanochat format, the same in log.txt, metrics.jsonl for programs;
+and errors: place, fault and hint on one line.
 
 Rank 0 alone writes. A full disk must not end a training: a file that cannot be written is given up with one line.
 """

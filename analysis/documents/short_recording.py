@@ -1,6 +1,6 @@
-"""The end of a recording of a moment: a command that fails at once, before the first sample of any GPU.
+"""A recording without a sample, as of a command that fails at once -> what is printed at its end.
 
-Made of descriptions and events alone, so without numpy and polars, whose import takes longer than such a command.
+Uses descriptions and events alone: importing numpy and polars would take longer than such a command.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONGEST_S = 3.0
 
 
 def short_document(path: Path) -> Document | None:
-    """The end of a recording without a sample; None if it took longer, or continues another."""
+    """Returns None for a recording that took longer, or that continues another."""
     recording = open_recording(path)
     facts, (segment, *others) = recording.descriptions[0], recording.folder.segments
     seconds = run_folder.between_s(facts, "started", facts, "ended")

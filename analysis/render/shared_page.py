@@ -1,4 +1,4 @@
-"""A page of ours -> the same page to be sent: secrets masked once more, homes of users written as `~`.
+"""A page that gputel wrote -> the page to send: secrets masked once more, homes of users written as `~`.
 
 Its script, its styles and its packed numbers stay as they are: the page's own policy names their hashes.
 """

@@ -83,7 +83,7 @@ def stored_run(path: Path) -> StoredRun:
 
 
 def store_reader(path: Path) -> StoreReader:
-    """Opens a store that may grow; raises GputelError if it is none."""
+    """Opens a store that may grow; raises GputelError for any other path."""
     which = kind(path)
     if which == "tensorboard":
         from gputel.analysis.stores import tensorboard

@@ -41,7 +41,7 @@ TABLES: dict[Tool, frozenset[str]] = {
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Opens a database for reading; raises OSError if it is none."""
+    """Opens a database for reading; raises OSError for any other file."""
     with tempfile.TemporaryDirectory(prefix="gputel-") as folder:
         try:
             connection = _connect(path)

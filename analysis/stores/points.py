@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.outcome import LogEvent, Status
     from gputel.analysis.logs.patterns import Reject
 
-MOST = 2**62  # a larger step is none
-LATEST_S = 9e9  # since 1970; a later moment is none
+MOST = 2**62  # a larger number is no step
+LATEST_S = 9e9  # since 1970; a later time is no moment of a run
 MOST_LETTERS = 64  # letters of a cell that may be a number
 DEEPEST = 8  # levels of a configuration
 

@@ -93,7 +93,7 @@ def _rows(
 
 
 def _numbers(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, float]]:
-    """The numbers in a row, by their names joined as the table joins them; texts and lists are none."""
+    """The numbers in a row, under joined names as in the table; texts and lists are left out."""
     for name, value in row.items():
         if isinstance(value, dict):
             if depth < DEEPEST:

@@ -124,7 +124,7 @@ def _start(path: Path) -> bytes:
 
 
 def _keys(lines: bytes) -> set[str]:
-    """The keys of JSON objects, one a line; a last line that is cut is none."""
+    """The keys of JSON objects, one a line; a last line that is cut off is left out."""
     found: set[str] = set()
     for line in lines.splitlines():
         try:

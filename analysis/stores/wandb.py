@@ -164,7 +164,7 @@ def _take(record: bytes, read: _Read, records: RecordReader) -> None:
             if kind == BYTES and key >> 3 in _TAKERS:
                 _TAKERS[key >> 3](record, start, at, read)
     except (WireError, ValueError, IndexError, RecursionError) as error:
-        records.rejects.append(Reject(records.records, FORMAT, f"a record is none of W&B's: {error}"))
+        records.rejects.append(Reject(records.records, FORMAT, f"not a record of W&B: {error}"))
 
 
 def _take_history(data: bytes, at: int, end: int, read: _Read) -> None:

@@ -23,7 +23,7 @@ from gputel.telemetry.host.kernel_files import (
 
 SELF = "self"
 NO_LIMIT = 1 << 60
-"""Bytes from which on a limit of memory is none: version 1 writes the largest number of pages."""
+"""A memory limit from here on is no limit: version 1 writes the largest number of pages."""
 V2 = (
     "cpu.stat", "cpu.max", "memory.max", "memory.current", "memory.events", "io.stat",
     "cpu.pressure", "io.pressure", "memory.pressure",

@@ -60,7 +60,7 @@ def step_files(segment: Path) -> list[Path]:
 
 
 def rows(path: Path, memory: Path | None = None) -> tuple[list[dict[str, object]], int]:
-    """The rows of a copy, and how many lines are none.
+    """The rows of a copy, and how many lines could not be read.
 
     `memory` is the folder from which it is copied: what it has beyond is read there.
     """

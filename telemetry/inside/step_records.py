@@ -78,7 +78,7 @@ class StepHeader(NamedTuple):
 
 
 def header(content: bytes) -> StepHeader | None:
-    """The header of a file; None if this is none of ours."""
+    """The header of a file of records; None of any other file."""
     if len(content) < SIZE or not content.startswith(MAGIC):
         return None
     _, _, rank, world = HEADER.unpack_from(content)

@@ -76,7 +76,7 @@ ERRORS: dict[int, str] = {
 
 
 def whole(value: float) -> int | None:
-    """The nearest integer; None for what is none, or beyond what the store keeps."""
+    """The nearest integer; None of NaN and infinity, and of a value too large for the store."""
     return round(value) if math.isfinite(value) and -INT64 <= value <= INT64 else None
 
 

@@ -45,7 +45,7 @@ class Companions:
             self._start(waiting[1])
 
     def reaped(self, pid: int, status: int) -> bool:
-        """Whether the process was one of ours; if a signal has killed it, it is started again."""
+        """Returns whether the process was one of these; one that a signal has killed is started again."""
         order = self._running.pop(pid, None)
         if order is None:
             return False

@@ -1,4 +1,4 @@
-"""Ends the recorder with the command's exit code where a disk that hangs would hold it for ever.
+"""Ends the recorder with the command's exit code where a hanging disk would hold it forever.
 
 Once the command has ended, a write may hang in the kernel, where Python handles no signal. A thread looks whether
 this process, and the child that it waits for, still use the processor: a slow disk is waited for while anything

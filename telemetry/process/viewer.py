@@ -147,7 +147,7 @@ class Viewer:
         self._looked = self._supervise_at = time.monotonic_ns()
 
     def start(self) -> None:
-        """Start keeper and command. From then on a failure of ours costs no more than what failed."""
+        """Start keeper and command. From then on a failure of the recorder costs only the part that failed."""
         job = self._job
         if job.pid and not job.follow:
             self._sampling.life = children.open_pidfd(job.pid)

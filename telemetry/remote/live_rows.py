@@ -119,6 +119,6 @@ class LiveRows:
         return labels
 
     def _series(self, name: str, **others: str) -> bytes:
-        """A label without a text is none."""
+        """Leaves out labels without a text."""
         known = {label: mask(text) for label, text in others.items() if text}
         return remote_write.labels(name, {**known, "job": JOB, "node": self.node, "run": self.run})
