@@ -67,7 +67,7 @@ class MachineTables:
 def open_machine(
     recording: Recording, node: str | None = None, rank: int | None = None
 ) -> MachineTables | None:
-    """Returns the tables of a node, with the processes of one rank only if it is named; None if nothing was recorded."""
+    """Returns the tables of a node, with the processes of one rank if it is named; None if nothing was recorded."""
 
     def of_node(frame: Frame) -> Frame:
         has_node = node is not None and "node" in frame.collect_schema()
