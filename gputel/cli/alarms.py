@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from gputel.analysis.live.notify import Notifier
     from gputel.analysis.live.prometheus import Exporter
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIONS = (
     options.price,
     click.option(
@@ -50,11 +49,7 @@ OPTIONS = (
 )
 
 
-def alarm_options(command: Command) -> Command:
-    """Adds the options of `OPTIONS` to a command."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+alarm_options = options.together(*OPTIONS)
 
 
 def check(asked: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,6 @@ from gputel.telemetry.errors import GputelError
 if TYPE_CHECKING:
     from gputel.analysis.live.instructions import Instructions
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIONS = (
     click.option("--stop-on", metavar="RULES", help="Stop on these alarms: nan,overfit,stalled."),
     click.option(
@@ -41,11 +40,7 @@ OPTIONS = (
 )
 
 
-def guard_options(command: Command) -> Command:
-    """Adds the options of `OPTIONS` to a command."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+guard_options = options.together(*OPTIONS)
 
 
 def instructions(asked: Mapping[str, Any], *, has_command: bool) -> Instructions | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,6 +32,15 @@ FLAGS = {
 
 LOOK = f"{__name__}.look"  # where a command's context holds what was asked of its pictures
 INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72, "": 1.0}
+
+
+def together(*several: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Adds several options to a command, in the order of its help."""
+
+    def added(command: Command) -> Command:
+        return reduce(lambda so_far, option: option(so_far), reversed(several), command)
+
+    return added
 
 
 def pages(command: Command) -> Command:
