@@ -128,8 +128,15 @@ def take_over(state: KeeperState) -> None:
     os.ftruncate(state.index, whole)
     state.stamps.recover(whole, 0)
     state.stamps.forget_unpublished(RECORD.size)
-    if state.output.recover(os.fstat(state.log).st_size + state.ledger.skipped, PIPE_BYTES):
+    found = state.output.recover(os.fstat(state.log).st_size + state.ledger.skipped, PIPE_BYTES)
+    while _is_ahead(state.stamps.copy(state.stamps.head - RECORD.size, RECORD.size), state.output.head):
+        state.stamps.withdraw(RECORD.size)  # of output that ended with NUL bytes, which are not found
+    if found:
         state.stamps.put(pack(wall_ns(), state.output.head))
+
+
+def _is_ahead(stamp: bytes, head: int) -> bool:
+    return bool(stamp) and RECORD.unpack(stamp)[1] > head
 
 
 class Keeper:

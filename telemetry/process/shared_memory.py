@@ -198,7 +198,7 @@ class Ring:
         """Buffers for up to `limit` bytes; call `publish` after filling them."""
         if self.head == self.tail:  # an empty queue starts again at the front, which uses few pages of memory
             self._words[ORIGIN] = self.head
-        return self._parts(self.head, min(limit, self.size - (self.head - self.tail)))
+        return self._parts(self.head, min(limit, self._free()))
 
     def publish(self, count: int) -> None:
         self._words[HEAD] += count
@@ -230,16 +230,27 @@ class Ring:
         return b"".join(self._parts(start, min(limit, self.head - start)))
 
     def recover(self, taken: int, longest: int) -> int:
-        """Repair after a kill, given that `taken` bytes have left. Returns how many unpublished bytes it found."""
+        """Repair after a kill, given that `taken` bytes have left. Returns how many unpublished bytes it found.
+
+        They lie where the queue began before the kill: it must not start again at the front until they are found.
+        """
+        unpublished = b"".join(self._parts(self.head, min(longest, self._free()))).rstrip(b"\0")
         if self.tail < taken <= self.head:
             self.take(taken - self.tail)
-        unpublished = b"".join(self.room(longest)).rstrip(b"\0")
         self.publish(len(unpublished))
         return len(unpublished)
 
+    def withdraw(self, count: int) -> None:
+        """Take back the newest bytes."""
+        self._words[HEAD] -= count
+        self._clear(self.head, count)
+
     def forget_unpublished(self, longest: int) -> None:
         """Zero the memory beyond the head."""
-        self._clear(self.head, sum(map(len, self.room(longest))))
+        self._clear(self.head, min(longest, self._free()))
+
+    def _free(self) -> int:
+        return self.size - (self.head - self.tail)
 
     def _clear(self, start: int, count: int) -> None:
         for part in self._parts(start, count):

@@ -117,12 +117,10 @@ class Recorder:
         return self.process.pid
 
     def keeper(self) -> int:
-        return until(lambda: self._child(self._holds_log), "a keeper")
+        return self._found(self._holds_log, "a keeper")
 
     def sampler(self) -> int:
-        return until(
-            lambda: self._child(lambda pid: not self._holds_log(pid) and _leads_session(pid)), "a sampler"
-        )
+        return self._found(lambda pid: not self._holds_log(pid) and _leads_session(pid), "a sampler")
 
     def command(self) -> int:
         return until(lambda: next(iter(children(self.keeper())), 0), "a command")
@@ -174,6 +172,15 @@ class Recorder:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait(PATIENCE_S)
+
+    def _found(self, is_it: Callable[[int], bool], what: str) -> int:
+        def look() -> int:
+            over = self._has_ended()  # before the look: it may end right after
+            child = self._child(is_it)
+            assert child or not over, f"the recorder had ended before {what} was found"
+            return child
+
+        return until(look, what)
 
     def _child(self, is_it: Callable[[int], bool]) -> int:
         return next((pid for pid in children(self.viewer) if is_it(pid)), 0)

@@ -8,18 +8,23 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 from tests.recordings import Recorder, is_alive, until
 
 LINES, PAUSE_S, EXIT_CODE = 5000, 0.0005, 7
 PROGRAM = f"""
-import os, time
+import os, sys, time
+os.write(1, b"0\\n")
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.001)
 begin = time.monotonic()
-for i in range({LINES}):
+for i in range(1, {LINES}):
     os.write(1, b"%d\\n" % i)
     time.sleep(max(0, begin + i * {PAUSE_S} - time.monotonic()))
 os._exit({EXIT_CODE})
@@ -41,7 +46,7 @@ class Round:
     """How long before the command's end the last sample was taken."""
     gap_s: float | None
     after_s: float
-    """When it was killed, counted from the command's first line."""
+    """When it was killed, counted from the command's second line."""
     lost_s: float | None
     """How much of what was sampled before the kill is not in the store."""
     back_s: float | None
@@ -76,13 +81,22 @@ class Round:
 
 
 def kill_round(record: Callable[..., Recorder], victim: str, after_s: float) -> Round:
-    """`after_s` counts from the command's first line."""
-    recorder = record(sys.executable, "-c", PROGRAM)
+    """`after_s` counts from the command's second line, before which the processes are found.
+
+    On a busy machine the recording had ended before its sampler was looked for.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        return _kill_round(record, victim, after_s, Path(folder) / "go")
+
+
+def _kill_round(record: Callable[..., Recorder], victim: str, after_s: float, go: Path) -> Round:
+    recorder = record(sys.executable, "-c", PROGRAM, str(go))
     recorder.printed(b"0\n")
     pid = {"viewer": lambda: recorder.viewer, "keeper": recorder.keeper, "sampler": recorder.sampler}[
         victim
     ]()
     sampler = recorder.sampler()
+    go.touch()
     time.sleep(after_s)
     killed = time.time_ns()
     if is_alive(pid):

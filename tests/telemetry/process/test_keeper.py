@@ -9,8 +9,9 @@ import pytest
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import Stamp
 from gputel.telemetry.process import output_index
-from gputel.telemetry.process.keeper import Keeper, KeeperState, OutputPipe
+from gputel.telemetry.process.keeper import Keeper, KeeperState, OutputPipe, take_over
 from gputel.telemetry.process.signals import Signals
+from tests.recordings import until
 
 
 class Quiet(Signals):
@@ -60,3 +61,22 @@ def test_no_pause_is_made_between_the_text_of_a_line_and_its_newline(tmp_path: P
         keeper._wait()
     assert reads == [1, 7, 3, 3], "after a newline, a whole line, and every second piece of a bar"
     assert state.output.copy(0, 100) == b"step 1\nstep 2\n10%20%30%40%"
+
+
+def test_successor_ends_though_the_last_output_ended_with_nul_bytes(tmp_path: Path) -> None:
+    """Killed after a read and its timestamp: it waited for ever for bytes that are not found."""
+    run_folder.create(tmp_path, {"run": "run"})
+    state, writing = state_of(tmp_path)
+    os.write(writing, b"end\0\0")
+    os.close(writing)
+    assert state.source.read(state.output.room(100)) == 5
+    state.stamps.put(output_index.pack(7, 5))
+    pid = os.fork()
+    if pid == 0:
+        take_over(state)
+        os._exit(Keeper(state, None, parent=False).keep())
+    state.ledger.end(0, Stamp(1, 2, 3))
+    until(lambda: os.waitpid(pid, os.WNOHANG)[0], "the end of the successor")
+    assert (tmp_path / "log").read_bytes() == b"end"
+    ((wall, line),) = output_index.lines(tmp_path / "log", tmp_path / "idx")
+    assert (wall is not None, line) == (True, b"end")

@@ -76,6 +76,31 @@ def test_bytes_written_but_not_taken_are_not_written_twice(
     assert b"".join(ring.oldest(SIZE)) == content[written:]
 
 
+@given(STEPS, st.binary(min_size=1, max_size=200), st.integers(0, SIZE))
+def test_bytes_that_were_read_while_others_were_written_are_found(
+    steps: list[tuple[bytes, int]], lost: bytes, written: int
+) -> None:
+    """The disk had taken all of the queue, or some, when its reader was killed: NUL bytes were found instead."""
+    ring = Ring(SIZE)
+    for data, limit in steps:
+        ring.put(data)
+        drain(ring, limit)
+    room = ring.room(len(lost))
+    if sum(map(len, room)) < len(lost):
+        return
+    for part in room:
+        part[:], lost = lost[: len(part)], lost[len(part) :] + lost[: len(part)]
+    content = b"".join(ring.oldest(SIZE))
+    taken = min(written, len(content))
+    drain(ring, taken // 2)
+    start = ring.tail - taken // 2
+    ring.recover(start + taken, 4096)
+    assert b"".join(ring.oldest(SIZE)) == content[taken:] + lost.rstrip(b"\0")
+    ring.forget_unpublished(SIZE)
+    drain(ring, SIZE)
+    assert not any(ring._data)
+
+
 def test_another_process_sees_what_one_put_before_it_was_killed() -> None:
     ring = Ring(SIZE)
     pid = os.fork()
