@@ -127,6 +127,8 @@ class Sampler:
             else None
         )
         self._fault_reported = False
+        self._is_late = False
+        """Whether the fault is that the driver has not answered yet."""
         self._sealing = threading.Thread(target=self._seal, name="sealing", daemon=True)
         self._closes = ""
         self.left_behind: str | None = None
@@ -153,7 +155,7 @@ class Sampler:
         if self._host is not None:
             self._host.start()
         self._publish("probing")
-        while (self._fault is None or self._host is not None) and not poll.poll(LOOK_EVERY_S * 1000):
+        while self._has_work() and not poll.poll(LOOK_EVERY_S * 1000):
             now = self._clock.monotonic()
             self._look(now)
             if now - published >= PUBLISH_EVERY:
@@ -165,6 +167,9 @@ class Sampler:
                 described = now
                 self._describe()
         return self._end()
+
+    def _has_work(self) -> bool:
+        return self._fault is None or self._is_late or self._host is not None
 
     def _state(self) -> str:
         if self._fault is not None:
@@ -179,6 +184,7 @@ class Sampler:
             self._watchdog.look(now, planning.PROBE_LIMIT if self._ready is None else watchdog.LIMIT)
         elif now - self._began > START_LIMIT:
             self._fault = GputelError("NVML", "the driver does not answer", "check `dmesg` and `nvidia-smi`")
+            self._is_late = True
 
     def _end(self) -> int:
         """Seal in a thread, so that the heartbeat goes on while a slow disk writes, and one that hangs is left."""
@@ -254,6 +260,9 @@ class Sampler:
             self._folder_writer.describe(sampling=ready.facts)
             gc.freeze()  # keeps collections short: existing objects are not scanned again
             self._ready = ready
+            if self._is_late:
+                self._fault, self._is_late = None, False
+                self._event("gpu_back", "the driver answers: its GPUs are sampled from now on")
         else:
             raise_priority()
         self._loop = self._make_loop(ready)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry import events, run_folder
+from gputel.telemetry import completeness, events, run_folder
 from gputel.telemetry.identity import facts
 from gputel.telemetry.store.journal import read
 from tests.fake_nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, H100, NO_PERMISSION, VERSION_MISMATCH
@@ -358,6 +358,22 @@ def test_driver_that_never_answers_can_be_stopped_and_the_folder_says_why_it_is_
     (event,) = events.read(folder)
     assert event["kind"] == "no_telemetry"
     assert str(event["text"]).startswith("the driver had not answered within ")
+
+
+@pytest.mark.needs("cc")
+def test_driver_that_answers_after_the_limit_is_sampled_from_then_on(folder: Path, fake: MakeFake) -> None:
+    """Its recording said to its end that nothing was sampled."""
+    driver = fake()
+    driver.hang()
+    impatient = "from gputel.telemetry.sampling import sampler as s; s.START_LIMIT = 0\n"
+    process = Process(folder, "nvml", env=driver.environment, before=impatient)
+    until(lambda: kinds(folder) == ["no_telemetry"], "its event")
+    driver.state.gpus[0].hang = 0
+    process.sampling()
+    code, last = process.end()
+    assert (code, last["state"], kinds(folder)) == (0, "ended", ["no_telemetry", "gpu_back"])
+    assert completeness.not_sampled(folder) == []
+    assert column(folder, "power_w", "0")
 
 
 def test_heart_beats_while_it_samples(folder: Path) -> None:
