@@ -71,7 +71,7 @@ def is_launcher(frames: Frames) -> bool:
 
 def awaited_threads(threads: Sequence[ThreadStack]) -> list[ThreadStack]:
     """The threads with lines of the program's own, where the main one waits for a thread or a queue."""
-    main = _main(threads)
+    main = _main(threads).frames
     waits = any(THREADS.search(frame.file) for frame in main[-1:])
     if not waits or any(
         frame.file.endswith(LOADER) or PROCESSES.search(frame.file) for frame in _called(main)
@@ -80,15 +80,15 @@ def awaited_threads(threads: Sequence[ThreadStack]) -> list[ThreadStack]:
     return [each for each in threads if not each.main and not all(is_library(frame) for frame in each.frames)]
 
 
-def training_frames(threads: Sequence[ThreadStack]) -> Frames:
-    """The frames of the main thread; where it waits for the end of the one thread that trains, those of that."""
+def training_thread(threads: Sequence[ThreadStack]) -> ThreadStack:
+    """The main thread; where it waits for the end of the one thread that trains, that one."""
     main = _main(threads)
-    awaited = awaited_threads(threads) if main and _name(main[-1]) in JOINS else []
-    return awaited[0].frames if len(awaited) == 1 else main
+    awaited = awaited_threads(threads) if main.frames and _name(main.frames[-1]) in JOINS else []
+    return awaited[0] if len(awaited) == 1 else main
 
 
-def _main(threads: Sequence[ThreadStack]) -> tuple[Frame, ...]:
-    return next((thread.frames for thread in threads if thread.main), ())
+def _main(threads: Sequence[ThreadStack]) -> ThreadStack:
+    return next((thread for thread in threads if thread.main), ThreadStack("", main=True, frames=()))
 
 
 def waits_for_worker(frames: Frames) -> bool:

@@ -19,7 +19,7 @@ BUSY = 0.05
 OWN_S = 0.03
 """Seconds of CPU time that answering may cost; the kernel counts in steps of 0.01."""
 WAKEUPS_S = 0.4
-"""Wakeups of the main thread a second from which on it is at work: it reads, polls, or waits for a GPU by turns.
+"""Wakeups a second of the thread that trains, from which on it is at work: it reads, polls, or waits for a GPU.
 
 A DataLoader that waits for its workers has 0.2. One a look is not counted: a signal may have caused it.
 """
@@ -38,7 +38,7 @@ class Standing:
     moved: bool | None
     cpu_cores: float | None
     wakeups_s: float | None = None
-    """Of the main thread; None where another one trains."""
+    """Of the thread that trains."""
     node: str | None = None
     """Its node, where several nodes are judged together."""
 
@@ -49,7 +49,7 @@ class Standing:
     @property
     def frames(self) -> Sequence[Frame]:
         """The calls of the thread that trains, innermost last."""
-        return places.training_frames(self.look.threads)
+        return places.training_thread(self.look.threads).frames
 
     @property
     def place(self) -> Frame | None:
@@ -131,7 +131,7 @@ def _identity(look: ProcessLook) -> tuple[int, int]:
 
 def _role(look: ProcessLook, by_pid: Mapping[int, ProcessLook], *, ranked: bool) -> Role:
     """A worker has a parent of its rank that is no launcher; a launcher may have no rank while others have."""
-    if places.is_launcher(places.training_frames(look.threads)) or (ranked and look.rank is None):
+    if places.is_launcher(places.training_thread(look.threads).frames) or (ranked and look.rank is None):
         return "launcher"
     parent = by_pid.get(look.facts.parent)
     if parent is not None and parent.rank == look.rank and not places.is_launcher(parent.main):
@@ -148,13 +148,18 @@ def _cores(before: Looks, look: ProcessLook) -> float | None:
 
 
 def _wakeups_s(before: Looks, look: ProcessLook) -> float | None:
-    if not before or places.training_frames(look.threads) != look.main:
+    if not before:
         return None
-    first, last = before[0].facts.wakeups, look.facts.wakeups
+    first, last = _wakeups(before[0]), _wakeups(look)
     seconds = look.at_s - before[0].at_s
     if first is None or last is None or seconds <= 0:
         return None
     return max(0, last - first - len(before)) / seconds
+
+
+def _wakeups(look: ProcessLook) -> int | None:
+    thread = places.training_thread(look.threads)
+    return look.facts.wakeups if thread.main else thread.wakeups
 
 
 def _moved(looks: Looks, cores: float | None) -> bool:
@@ -168,7 +173,7 @@ def _moved(looks: Looks, cores: float | None) -> bool:
     first, last = looks[0].facts.io_bytes, looks[-1].facts.io_bytes
     if first is not None and last is not None and last - first >= MOVED_BYTES:
         return True
-    return (cores or 0) >= BUSY and places.works_in_library(places.training_frames(looks[-1].threads))
+    return (cores or 0) >= BUSY and places.works_in_library(places.training_thread(looks[-1].threads).frames)
 
 
 def _awaited_program_works(looks: Looks) -> bool:

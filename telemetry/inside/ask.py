@@ -127,7 +127,10 @@ def _write(pipe: Path, question: bytes) -> bool:
 
 def _look(question: AskedProcess, fault: tuple[ThreadStack, ...]) -> ProcessLook:
     answer = _answer(question.answer)
-    threads = parse_threads(answer.get("threads"))
+    threads = tuple(
+        each if each.main or each.tid is None else _with_wakeups(question.pid, each, each.tid)
+        for each in parse_threads(answer.get("threads"))
+    )
     return ProcessLook(
         question.pid,
         question.at_s,
@@ -138,6 +141,10 @@ def _look(question: AskedProcess, fault: tuple[ThreadStack, ...]) -> ProcessLook
         threads or fault,
         _flight(question.answer.with_suffix(".flight")) if answer.get("flight") is True else NO_FLIGHT,
     )
+
+
+def _with_wakeups(pid: int, thread: ThreadStack, tid: int) -> ThreadStack:
+    return thread._replace(wakeups=proc.thread_wakeups(pid, tid))
 
 
 def _whole(value: object, otherwise: int | None) -> int | None:

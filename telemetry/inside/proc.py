@@ -163,6 +163,11 @@ def _stat(path: Path) -> list[str] | None:
     return fields if len(fields) > 19 else None
 
 
+def thread_wakeups(pid: int, tid: int, proc: Path = PROC) -> int | None:
+    """How often a thread has slept and gone on; None if it has ended."""
+    return _wakeups(_text(proc / str(pid) / "task" / str(tid) / "status"))
+
+
 def _wakeups(text: str | None) -> int | None:
     found = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", text or "", re.MULTILINE)
     return int(found[1]) if found else None

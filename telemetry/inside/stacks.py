@@ -37,6 +37,10 @@ class ThreadStack(NamedTuple):
     name: str
     main: bool
     frames: tuple[Frame, ...]
+    tid: int | None = None
+    """Its number for the kernel, which a thread without a `threading.Thread` does not know."""
+    wakeups: int | None = None
+    """How often it has slept and gone on; of the main thread the facts of its process have it."""
 
 
 class Collective(NamedTuple):
@@ -121,7 +125,9 @@ def parse_threads(rows: Any) -> tuple[ThreadStack, ...]:
     for row in rows[:MOST_THREADS] if isinstance(rows, list) else []:
         if isinstance(row, Mapping) and isinstance(row.get("frames"), list):
             frames = tuple(frame for each in row["frames"] if (frame := _frame(each)))
-            threads.append(ThreadStack(str(row.get("name", "")), row.get("main") is True, frames))
+            tid = row.get("tid")
+            number = tid if isinstance(tid, int) else None
+            threads.append(ThreadStack(str(row.get("name", "")), row.get("main") is True, frames, number))
     return tuple(threads)
 
 

@@ -221,6 +221,7 @@ def threads(main: int) -> list[dict[str, object]]:
             {
                 "name": str(getattr(thread, "_name", "")),
                 "main": ident == main,
+                "tid": getattr(thread, "_native_id", None),
                 "frames": stack(frame),
             }
         )

@@ -200,6 +200,15 @@ def test_rank_that_wakes_up_now_and_then_runs() -> None:
     assert judge(standings([[alone], [later(alone, wakeups=1)]])) is not None
 
 
+def test_wakeups_are_those_of_the_thread_that_trains() -> None:
+    alone = with_threads(process(None, *JOINS, world=None), READS)
+    main, trains = later(alone).threads
+    again = replace(later(alone, wakeups=1), threads=(main, trains._replace(wakeups=9)))
+    before = replace(alone, threads=(main, trains._replace(wakeups=1)))
+    assert judge(standings([[before], [again]])) is None
+    assert judge(standings([[before], [replace(again, threads=before.threads)]])) is not None
+
+
 def test_debugger_waits_for_a_person() -> None:
     debugger = Frame("/usr/lib/python3.11/pdb.py", 421, "Pdb._cmdloop")
     assert stuck(process(None, debugger, world=None)) is None
