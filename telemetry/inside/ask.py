@@ -96,7 +96,7 @@ def _ask(folder: Path, name: str, kind: bytes) -> Iterator[AskedProcess]:
             for file in folder.glob(f"{pid}.*"):
                 if file.suffix != unseen.ENDING:
                     file.unlink(missing_ok=True)
-        elif facts.state in STOPPED or _write(pipe, kind + name.encode()):
+        elif environment.listens(pipe) if facts.state in STOPPED else _write(pipe, kind + name.encode()):
             facts = replace(facts, children=children.get(int(pid)))
             yield AskedProcess(int(pid), at_s, facts, folder / f"{pid}.{name}.json")
 

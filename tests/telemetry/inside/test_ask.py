@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gputel.telemetry.inside import ask, proc
-from gputel.telemetry.inside.environment import CLOCK
+from gputel.telemetry.inside.environment import ASKED, CLOCK
 from gputel.telemetry.inside.stacks import ProcessLook, parse_fault, parse_threads
 from tests.recordings import is_stopped, until
 from tests.telemetry.inside.pythons import environment, every_python, start
@@ -99,6 +99,19 @@ def test_stopped_process_is_silent_and_answers_once_it_goes_on(
     assert (look.facts.state, look.answered_by, look.threads) == ("T", None, ())
     process.send_signal(signal.SIGCONT)
     until(lambda: _answers(meeting) == ["listener"], "the answer of a process that goes on")
+
+
+def test_stopped_process_with_the_number_of_one_that_has_ended_is_no_rank(meeting: Path) -> None:
+    """The pipe of that one still lies there, and has no reader."""
+    other = subprocess.Popen(["sleep", "1000"])
+    try:
+        os.mkfifo(meeting / f"{other.pid}{ASKED}")
+        other.send_signal(signal.SIGSTOP)
+        until(lambda: is_stopped(other.pid), "a stopped process")
+        assert ask.look(meeting, patience_s=0.2) == []
+    finally:
+        other.kill()
+        other.wait()
 
 
 def test_process_that_runs_gets_no_signal(meeting: Path, started: Start, this_python: Path) -> None:
