@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gputel.analysis.incidents import places
 from gputel.analysis.incidents.process_states import Standing
 from gputel.analysis.incidents.verdict import HangVerdict
 from gputel.telemetry.characters import visible_line
@@ -67,6 +68,8 @@ def _does(each: Standing, *, several: bool) -> str:
     moves = {True: ", on the move", False: f", {not_move}", None: ""}[each.moved]
     if each.fault:
         return each.fault
+    if places.is_launcher(each.frames):
+        return f"{wait} for the ranks{moves}"
     if each.collective:
         return f"{wait} in {each.collective}{moves}"
     if each.runs:

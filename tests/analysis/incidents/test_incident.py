@@ -13,8 +13,8 @@ from gputel.analysis.incidents.process_states import standings
 from gputel.analysis.incidents.text import overview
 from gputel.analysis.incidents.verdict import judge
 from gputel.telemetry.errors import DamagedFile
-from gputel.telemetry.inside.stacks import NO_FLIGHT, parse_flight
-from tests.analysis.incidents.processes import ALL_REDUCE, READS, later, process
+from gputel.telemetry.inside.stacks import NO_FLIGHT, Frame, ThreadStack, parse_flight
+from tests.analysis.incidents.processes import ALL_REDUCE, READS, TORCH, later, process
 
 LOOKS = [process(0, *ALL_REDUCE), process(1, *READS), process(2, *ALL_REDUCE)]
 FOUND = standings([LOOKS, [later(each) for each in LOOKS]])
@@ -121,3 +121,11 @@ def test_kept_stacks_do_not_act_on_a_terminal(tmp_path: Path) -> None:
     text = (kept.folder / "stacks.txt").read_text()
     assert "\\x1b[2J" in text
     assert not {"\x1b", "\u202e"} & set(text)
+
+
+def test_launcher_waits_for_the_ranks() -> None:
+    agent = Frame(f"{TORCH}/distributed/elastic/agent/server/api.py", 9, "_monitor")
+    launcher = replace(process(None, pid=99), threads=(ThreadStack("MainThread", True, (agent,)),))
+    looks = [launcher, process(0, *READS)]
+    lines = overview(standings([looks, [later(each) for each in looks]]), None)
+    assert "launcher of the run (process 99) waits for the ranks, does not move" in list(lines)
