@@ -21,8 +21,9 @@ OWN_S = 0.03
 WAKEUPS_S = 0.4
 """Wakeups a second of the thread that trains, from which on it is at work: it reads, polls, or waits for a GPU.
 
-A DataLoader that waits for its workers has 0.2. One a look is not counted: a signal may have caused it.
+A DataLoader that waits for its workers has 0.2. One for each look that was answered by a signal is not counted.
 """
+FEWEST_WAKEUPS = 2
 WAKEUPS_OF_PROGRAMS_S = 1.0
 """The same of all programs together that it has started and waits for."""
 RUNS, STOPPED, BLOCKED = "R", "Tt", "D"
@@ -154,7 +155,8 @@ def _wakeups_s(before: Looks, look: ProcessLook) -> float | None:
     seconds = look.at_s - before[0].at_s
     if first is None or last is None or seconds <= 0:
         return None
-    return max(0, last - first - len(before)) / seconds
+    woken = last - first - sum(not _answers(each) for each in before)
+    return woken / seconds if woken >= FEWEST_WAKEUPS else 0.0
 
 
 def _wakeups(look: ProcessLook) -> int | None:
