@@ -35,6 +35,7 @@ class Counting:
     def __init__(self) -> None:
         self.has_fractions = False  # an epoch with a fraction was printed: no epoch of this log is a step
         self._epoch: dict[str, float] = {}  # announced by an earlier line
+        self._passes = 0  # of a bar since its epoch was left
         self._epochs_are_steps = False
         self._zero_based = False
         self._first: tuple[float, float] | None = None  # the first printed epoch and index within it
@@ -50,6 +51,12 @@ class Counting:
     def begin_epoch(self, cells: Mapping[str, float]) -> None:
         """Sets the epoch of later lines that name none."""
         self._epoch = {name: cells[name] for name in ("epoch", "epochs") if name in cells}
+        self._passes = 0
+
+    def leave_epoch(self) -> None:
+        """Forgets the announced epoch, whose bar has begun once more: the line of the next one is missing."""
+        self._epoch = {}
+        self._passes += 1
 
     def from_zero(self, pattern: Pattern) -> bool:
         """Whether epochs count from 0; a log that begins with batch 0 of epoch 1 counts from 1 in any format."""
@@ -110,6 +117,8 @@ class Counting:
         step = line.shape.step(cells, self._zero_based)
         if step is not None:
             return ("step", step), step
+        if self._passes:
+            return ("pass", self._passes), None
         if "total" in cells:
             cells.setdefault("total_steps", cells["total"])
         return ("count", cells.get("count", -1.0)), cells.get("count")

@@ -88,9 +88,13 @@ class OpenRecords:
         if epoch is not None and self._is_another_bar(line):
             self._test(line, epoch)
             return
+        draft = self.drafts.get(line.rank)
+        if draft and self._begins_again(line, draft):
+            self.close(line.rank)
+            self._counting.leave_epoch()
+            draft = None
         key, step = self._counting.of_bar(line)
         count = line.cells.get("count", 0.0)
-        draft = self.drafts.get(line.rank)
         if draft and self._is_second_bar(line, draft, key):
             draft.evals.update(tested(line))
             return
@@ -164,6 +168,13 @@ class OpenRecords:
             return False
         total = draft.line.cells.get("total")
         return total is not None and draft.redraw[2] >= total != line.cells.get("total", total)
+
+    def _begins_again(self, line: ParsedLine, draft: OpenRecord) -> bool:
+        """Whether a bar that had come to its end begins once more in an epoch that was announced for one."""
+        if draft.redraw is None or draft.redraw[0] not in ("epoch", "pass") or "epoch" in line.cells:
+            return False
+        total, count = line.cells.get("total"), line.cells.get("count")
+        return total is not None and count is not None and draft.redraw[2] >= total > count
 
     def _is_second_bar(self, line: ParsedLine, draft: OpenRecord, key: BarKey) -> bool:
         """Whether a bar names the epoch that another bar has finished: `Epoch 3 [Val]` below `Epoch 3 [Train]`."""

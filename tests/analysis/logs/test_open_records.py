@@ -77,3 +77,14 @@ def test_training_of_another_length_begins_where_its_epochs_do(read: Callable[[s
     log = read("".join(fits))
     assert log.records.select("attempt", "step").rows() == [(a, e) for a in (1, 2) for e in (1, 2, 3)]
     assert log.evals.height == 0
+
+
+def test_bar_that_begins_once_more_below_its_epoch_is_another_record(read: Callable[[str], Any]) -> None:
+    """The lines of later epochs are missing: no step is made up for their bars."""
+    bar = "{0:3d}%|{1:10}| {0}/100 [00:01<00:01, 9.5it/s, loss=0.{2}]\n"
+    epoch = "".join(bar.format(done, "#" * (done // 10), "{0}") for done in (10, 50, 100))
+    log = read("Epoch 1/3\n" + "".join(epoch.format(loss) for loss in (75, 5, 25)))
+    assert log.records.select("step", "loss").rows() == [(1, 0.75), (None, 0.5), (None, 0.25)]
+    assert log.partials.height == 6
+    whole = read("".join(f"Epoch {at + 1}/3\n" + epoch.format(loss) for at, loss in enumerate((75, 5, 25))))
+    assert whole.records.select("step", "loss").rows() == [(1, 0.75), (2, 0.5), (3, 0.25)]
