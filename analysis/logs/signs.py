@@ -139,7 +139,8 @@ HEADING = _sign(
     + rb".*)$",
 )
 COMPLETED = patterns.lazy_regex(
-    rb"(?i)\btraining (?:is |has |was |run )?(?:now )?(?:complete[d]?|finished|done|ended)\b"
+    rb"(?i)\btraining (?:is |has |was |run )?(?:now )?(?:complete[ds]?|finished|done|ended)\b"
+    rb"|\btraining \S+ completed? in \d|\bprocess finished with exit code 0(?!\w)"
     rb"|\b(?:finished|completed) training"
     rb"|\bdone training\b|\btotal training time\b|train_runtime"
     rb"|\d+ epochs completed in|max_(?:steps|epochs)=\d+` reached"
@@ -158,7 +159,8 @@ WORTH = patterns.lazy_regex(
     rb"traceback \(most|time limit|preempt|cancelled|node failure|requeue|\bsig[a-z]{3,4}\b|signal|interrupt|\^c"
     rb"|ctrl ?[-+]"
     rb"|early[- ]?stop|stopp|wall[- ]?(?:time|clock)|memory|oom|exhausted|return code|alloc_failed|nccl|watchdog"
-    rb"|distbackend|childfailed|calledprocess|terminat|exitcode|error|core dumped|fault|assert|no space|killed"
+    rb"|distbackend|childfailed|calledprocess|terminat|exitcode|exit code 0|completed? in"
+    rb"|error|core dumped|fault|assert|no space|killed"
     rb"|\bxid\b|nan|inf\b|non-?finite|restart|resum|continuing|load|restored|\bsav[ei]|checkpoint|writ|wrote|train_runtime"
     rb"|training (?:is|has|was|run|now|comp|fin|done|end|loop|succ)|(?:ed|done|total|end of) training"
     rb"|epochs completed|reached|\bdone\b|exception|percentage"
