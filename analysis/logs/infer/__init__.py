@@ -19,6 +19,7 @@ from gputel.analysis.logs.infer.candidates import Candidate, make_candidate
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PARTS, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
 from gputel.analysis.logs.infer.losses import is_average
+from gputel.analysis.logs.infer.other_domains import learns
 from gputel.analysis.logs.infer.places import Named, is_place
 from gputel.analysis.logs.infer.roles import (
     SAVES,
@@ -142,7 +143,7 @@ def _main(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate 
         and (_is_alive(line, few) or (boxed and _is_boxed_record(line, few)))
     ]
     if not records:
-        return _without_loss(candidates)
+        return _without_loss(candidates, lines)
 
     def weight(line: Candidate) -> float:
         says = 1 + 2 * ("loss" in line.columns) + 2 * (line.place is not None)
@@ -161,15 +162,24 @@ def _main(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate 
     return heaviest if heaviest.place else max(whole, key=weight, default=heaviest)
 
 
-def _without_loss(candidates: Sequence[Candidate]) -> Candidate | None:
+def _without_loss(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | None:
     """The most frequent evaluation, else the line of rewards or of an epoch, in a log without a training loss."""
     in_epochs = any(line.role == "epoch" and line.shape.count > 2 for line in candidates)
     evals = [line for line in candidates if line.role == "eval" and line.is_measured and line.changing]
     evals = [line for line in evals if _is_placed(line) or (in_epochs and line.shape.count > 2)]
     rewards = [
-        replace(line, role="train") for line in candidates if line.role == "other" and line.tells_training
+        replace(line, role="train")
+        for line in candidates
+        if line.role == "other"
+        and (line.tells_training or _rewards_below(line, candidates) or (line.errs and learns(lines)))
     ]
     return max(evals or rewards, key=lambda line: line.shape.count, default=None)
+
+
+def _rewards_below(line: Candidate, candidates: Sequence[Candidate]) -> bool:
+    """Whether it gives rewards below a line that counts: `Running generation 3`, `Best fitness: 2.5`."""
+    below = line.place is None and line.names_reward and line.is_terse and line.shape.count > 2
+    return below and _header(candidates, line) is not None
 
 
 def _is_placed(line: Candidate) -> bool:

@@ -34,6 +34,7 @@ _SCORES = re.compile(rb"(?i)(?:scores?|results?)(?: on \w+)?:?")
 _LOSES = re.compile(rb"(?i)loss|\blr\b|learning|grad")
 _DRAWN = b" \t=-*#_|>"
 _BLOCK = 40  # lines between a heading and a figure of its block
+_OPTION = re.compile(rb"\s*--[a-z]")  # `--epochs 10`, of a command
 _HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
 _BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")
 _REWARD = re.compile(
@@ -45,6 +46,7 @@ _ACCURACY = re.compile(
     r"(?i)\b(?:train(?:ing)?[ _])?(?:acc|accuracy|error[ _]rate|f1|auc|m?iou|dice|psnr|bleu)\b"
 )
 _ENCODED = re.compile(r"(?i)(?:^|[\W_])(?:recon\w*|kld?)(?:$|[\W_])")
+_ERROR = re.compile(r"(?i)\b(?:err|error)\b")
 _EPISODE = re.compile(r"(?i)episod(?:es?|ic)|time_?steps?|\b(?:games?|cycles?|generations?)\b")
 
 
@@ -117,12 +119,16 @@ class Candidate:
         return len(b"".join(self.shape.words).split()) <= 6 + 2 * self.shape.slots
 
     @property
+    def names_reward(self) -> bool:
+        """Whether it gives a reward that changes."""
+        return any(_REWARD.search(cell.source) and cell.column in self.changing for cell in self.metrics)
+
+    @property
     def rewards(self) -> bool:
         """Whether it gives a reward for each step or episode, and so a record where a log has no loss at all."""
         counted = any(_EPISODE.search(cell.source) for cell in self.named) or self.shape.is_boxed
         counts = counted or (self.place is not None and not self.place.guessed)
-        rewarded = any(_REWARD.search(cell.source) and cell.column in self.changing for cell in self.metrics)
-        return self.shape.count > 2 and self.is_terse and counts and rewarded
+        return self.shape.count > 2 and self.is_terse and counts and self.names_reward
 
     @property
     def _gives_parts(self) -> bool:
@@ -148,6 +154,14 @@ class Candidate:
         in_epochs = place.column == "epoch" and counts[0] in (0, 1)
         learns = any(_ACCURACY.search(cell.source) for cell in self.metrics if cell.column in self.changing)
         return self.rewards or in_epochs or (learns and place.column in ("step", "iteration"))
+
+    @property
+    def errs(self) -> bool:
+        """Whether it gives an error at an iteration, as solvers do, too: the rest of the log must tell."""
+        counts = (integers(self.shape.column(self.place.at)) if self.place else None) or []
+        rises = len(counts) >= OFTEN and all(b > a for a, b in pairwise(counts))
+        errs = any(_ERROR.search(cell.source) for cell in self.metrics if cell.column in self.changing)
+        return rises and errs and self.is_terse and self.is_measured
 
     @property
     def is_settings(self) -> bool:
@@ -262,8 +276,10 @@ def _loses_below(lines: Sequence[bytes], number: int) -> bool:
 
 def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
     """Gives the shape the role that its own words and names say."""
-    if not candidate.metrics:
-        return replace(candidate, role="epoch" if _is_epoch(candidate) else "place")
+    bare = _without_number_in_front(candidate)
+    if not bare.metrics:
+        begins = bare.place.at if bare.place and candidate.metrics else 0
+        return replace(bare, role="epoch" if _is_epoch(bare, bare.shape.english[begins]) else "place")
     evals = [named for named in candidate.metrics if names.is_evaluation(named.column or "")]
     if evals and (not candidate.evidence or len(evals) == len(candidate.metrics)):
         return replace(candidate, role="eval", named=tuple(_without_samples(candidate)))
@@ -341,11 +357,20 @@ def _without_counts(candidate: Candidate) -> list[Named]:
     return [replace(n, column=None) if n.at in dropped and not is_place(n) else n for n in candidate.named]
 
 
-def _is_epoch(candidate: Candidate) -> bool:
+def _without_number_in_front(candidate: Candidate) -> Candidate:
+    """Leaves out what names the model in front of a place: `VGG 16 - Epoch 3/10`."""
+    place, held = candidate.place, {*candidate.changing, *EVIDENCE}
+    if place is None or any(cell.at > place.at or cell.column in held for cell in candidate.metrics):
+        return candidate
+    named = (replace(cell, column=cell.column if is_place(cell) else None) for cell in candidate.named)
+    return replace(candidate, named=tuple(named))
+
+
+def _is_epoch(candidate: Candidate, begins_with: bytes) -> bool:
     """Whether it is `Epoch 3/10` above the lines of that epoch, and not prose about epochs."""
-    begins = (
-        candidate.shape.words[0].lstrip(b" =-*#[>").lower().startswith((b"ep", b"start", b"begin", b"train"))
-    )
+    words = begins_with.split(b" - ")[-1]  # `ResNet18 - Epoch 3/10`
+    begins = words.lstrip(b" =-*#[>").lower().startswith((b"ep", b"start", b"begin", b"train"))
+    begins = begins and not _OPTION.match(words)
     return (
         begins
         and set(candidate.columns) <= {"epoch", "epochs"}

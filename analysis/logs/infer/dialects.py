@@ -9,7 +9,7 @@ import re
 
 FOREIGN = {
     **dict.fromkeys("up upd nupdates total_train_updates gstep s steps num_batches_tracked".split(), "step"),
-    **dict.fromkeys("n_iter i iter_i".split(), "iteration"),
+    **dict.fromkeys("n_iter i iter_i generation".split(), "iteration"),
     **dict.fromkeys("step_no step_number".split(), "step"),
     **dict.fromkeys("iter_no iteration_no iter_number iteration_number".split(), "iteration"),
     **dict.fromkeys("e epoch_no epoch_number epoch_num epoch_idx epoch_loaded".split(), "epoch"),

@@ -44,6 +44,9 @@ _NAMED_LOSS = lazy_regex(r"(?i)loss(?:es)?(?:[ _.(-]*(?:avg|mean|value)\W*)?$")
 _LEARNS = lazy_regex(r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss)$")
 _SENTENCE = lazy_regex(rb"[a-z][.!?](?:\s|$)|[\d%] ?[.!?]\s+[A-Z][a-z]")
 _WORDS = lazy_regex(rb"(?<![\w=:/-])[a-z]{2,}(?![\w=:/-])")
+# a model, and what is done to it
+_MODEL = lazy_regex(rb"(?i)(?<![a-z])(?:neural|neuron|layer|activation|learning rate|weight|train|model)")
+_SEVERAL = 4
 _OFTEN = 8  # lines; people repeat themselves less
 _PROSE = 6  # words of a sentence, besides its figures
 _HUNK = lazy_regex(rb"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
@@ -56,6 +59,11 @@ def without_others(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> l
     return [line for line in candidates if not _is_of_another_trade(line)]
 
 
+def learns(lines: Sequence[bytes]) -> bool:
+    """Whether several words of a model that learns are among them."""
+    return len({word.lower() for line in lines for word in _MODEL.findall(line)}) >= _SEVERAL
+
+
 def _is_of_another_trade(line: Candidate) -> bool:
     example = line.shape.example
     if _URL.search(example) or _is_sentence(line) or _has_foreign_unit(line):
@@ -65,8 +73,8 @@ def _is_of_another_trade(line: Candidate) -> bool:
     text = _PATH.sub(b" ", text)
     if any(map(_PSNR.search, sources)):  # of pictures, in the decibels of optics
         text = _DECIBELS.sub(b" ", text)
-    learns = any(map(_LEARNS.match, sources)) or ("loss" in line.columns and _AGENT.search(text) is not None)
-    if b"loss of " in text.lower() or (_MONEY.search(text) and not learns):
+    trains = any(map(_LEARNS.match, sources)) or ("loss" in line.columns and _AGENT.search(text) is not None)
+    if b"loss of " in text.lower() or (_MONEY.search(text) and not trains):
         return True
     if any(map(_SET_LOSS.match, sources)):
         return False

@@ -292,7 +292,8 @@ def _belongs(line: Candidate, main: Candidate, header: Candidate | None) -> bool
         return share >= (0.1 if fractions else 0.2)
     boxed = line.shape.words[0].lstrip()[:1] == b"|"
     spoken = {"loss", "lr", "grad_norm", "tok_per_sec"} & set(line.columns)
-    return 0.5 <= share <= 2 and (boxed or bool(spoken))
+    rewards = main.place is not None and not main.loses and line.names_reward
+    return 0.5 <= share <= 2 and (boxed or bool(spoken) or rewards)
 
 
 def _trains_below(line: Candidate, main: Candidate) -> bool:

@@ -34,7 +34,17 @@ NUMBER = values.GRAMMAR
 _RATE = rb"[kKMBGT]? ?[A-Za-z]{1,10}/(?:s|sec|it|iter|step|batch|update)\b"
 # E01, B0010/0938, step100: what says the place may be glued to it
 _GLUED = rb"|".join(
-    rb"(?<=\b%b)" % word for word in (b"[EBSI]", b"[Ee]p", b"[Ii]t", b"[Ee]poch", b"[Ss]tep", b"[Ii]ter")
+    rb"(?<=\b%b)" % word
+    for word in (
+        b"[EBSI]",
+        b"[Ee]p",
+        b"[Ii]t",
+        b"[Ee]poch",
+        b"[Ss]tep",
+        b"[Ii]ter",
+        b"[Bb]atch",
+        b"[Ii]teration",
+    )
 )
 VALUE = re.compile(
     rb"(?:%b)\d+(?=[]/:,)|]|\s|$)|(?<![\w.])(?<!\w@)(?<!cuda:)"
@@ -51,7 +61,9 @@ _ALIKE = bytes.maketrans(b"123456789", b"000000000")
 BAR = b"\x02"  # stands for a drawn bar, of whatever length
 _GLYPH = rb"\xe2(?:\x94[\x80\x81\x84-\xbf]|[\x95-\x97][\x80-\xbf])"  # box drawing and blocks, but for │ and ┃
 _GLYPHS = re.compile(rb"\|?(?: *(?:%b)+)+ *\|?" % _GLYPH)
-_DRAWN_BAR = re.compile(rb"[\[|](?:[=#>.-]{5,}|=*>[. ]*)[\]|]")
+_DRAWN_BAR = re.compile(
+    rb"[\[|](?:[=#>.-]{5,}|=*>[. ]*)[\]|]|\[(?=[^\]]{8,}\])[=#*>-]*[ .]+\]"  # `[===      ]`
+)
 _EMPTY_BAR = re.compile(rb"%\|[^|\w]*\|")
 NUMBERED = re.compile(rb"[\s|>*-]*[A-Za-z_]+[\w./]*[_a-z]\d[\w./]*\s*[:=]")  # `loss_0: `, `top5=`
 _NUMBERED_END = re.compile(rb"(?:^|(?<=[\])\t]))" + NUMBERED.pattern + rb"\Z")
