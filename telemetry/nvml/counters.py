@@ -155,7 +155,8 @@ class Counter:
         why = None
         if self.wraps >= SEVERAL:
             wraps_ms = 1000 * (self.bytes_a_count << 32) / self.most
-            why = f"its counter of 32 bits may wrap every {wraps_ms:.0f} ms, read it more often (--hz)"
+            more = "read it more often (--hz, --max-overhead)"
+            why = f"its counter of 32 bits may wrap every {wraps_ms:.0f} ms, {more}"
         return CounterState(SECOND / self.period if self.period else None, why)
 
 

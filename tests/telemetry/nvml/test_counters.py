@@ -138,7 +138,7 @@ def test_counter_that_may_wrap_twice_between_two_reads_gives_null_and_says_why(f
     for read in range(20):
         made.into([read * 1000], SECOND + read * 50 * MS)
     why = made.states()["pcie_rx_mib_s"].unknown
-    assert why == "its counter of 32 bits may wrap every 67 ms, read it more often (--hz)"
+    assert why == "its counter of 32 bits may wrap every 67 ms, read it more often (--hz, --max-overhead)"
 
 
 def values_at_20_hz(driver: FakeNvml) -> list[int]:

@@ -251,7 +251,7 @@ def test_pcie_rate_that_20_hz_cannot_follow_is_null_and_an_event(folder: Path, f
     (event,) = (event for event in events.read(folder) if event["kind"] == "unknown_rate")
     assert event["text"] == (
         "GPU 0, 1: no pcie_rx_mib_s, pcie_tx_mib_s: "
-        "its counter of 32 bits may wrap every 67 ms, read it more often (--hz)"
+        "its counter of 32 bits may wrap every 67 ms, read it more often (--hz, --max-overhead)"
     )
     statistics = run_folder.describe(folder)["sampling"]["statistics"]  # type: ignore[index]
     assert statistics["counters"]["1"]["pcie_rx_mib_s"]["unknown"] == event["why"]
