@@ -264,10 +264,14 @@ def _sensors(report: Report) -> tuple[FactList, Table]:
     sampling = report.account and report.account.sampling
     steps = "measured from whole seconds" if run_report.read_as(report) == "whole seconds" else None
     polled = f"{sampling.polled_hz:.1f} Hz" if sampling and sampling.polled_hz else None
-    every_poll = report.account.gpus[0].every_poll if report.account and report.account.gpus else ()
-    pairs = {"polled": polled, **sensor_refresh(next(iter(refresh.values()), {}), every_poll)}
+    every_poll = {gpu.label: gpu.every_poll for gpu in report.account.gpus} if report.account else {}
+    first, rates_of_first = next(iter(refresh.items()), ("", {}))
+    pairs = {"polled": polled, **sensor_refresh(rates_of_first, every_poll.get(first, ()))}
     names = list(dict.fromkeys(name for rates in refresh.values() for name in rates))
-    cells = [[gpu, *(_refresh_hz(rates.get(name)) for name in names)] for gpu, rates in refresh.items()]
+    cells = [
+        [gpu, *(_refresh_hz(rates.get(name), name in every_poll.get(gpu, ())) for name in names)]
+        for gpu, rates in refresh.items()
+    ]
     asked = f" Asked for {sampling.asked_hz:g} Hz." if sampling and sampling.polled_hz else ""
     note = f"A value polled more often than its sensor refreshes is repeated, not measured again.{asked}"
     headings = ("GPU", *(SENSORS.get(name, name) for name in names))
@@ -275,8 +279,8 @@ def _sensors(report: Report) -> tuple[FactList, Table]:
     return FactList({**pairs, "steps": steps} if refresh else {}, title="Sensors"), table
 
 
-def _refresh_hz(hz: float | None) -> str:
-    return TOO_FEW if hz is None else f"{hz:.2f} Hz"
+def _refresh_hz(hz: float | None, every_poll: bool) -> str:
+    return TOO_FEW if hz is None else f"{'at least ' * every_poll}{hz:.2f} Hz"
 
 
 def _details(report: Report) -> tuple[Table, Table]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from gputel.analysis.documents.report import report_document
+from gputel.analysis.render.markdown import markdown
 from gputel.analysis.report.run_report import Report, make_report
 from gputel.analysis.runs import read_run
 from tests.sources import ROOT
@@ -52,3 +54,11 @@ def test_integral_agrees_with_a_counter_that_is_read_once_a_second(report: Repor
 
 def test_no_two_figures_disagree(report: Report) -> None:
     assert report.doubts == ()
+
+
+def test_counter_that_was_read_once_a_second_may_be_refreshed_more_often(report: Report) -> None:
+    """A call for it took 4.4 ms. It said that the sensor was refreshed once a second."""
+    text = markdown(report_document(report))
+    assert "energy at least 1.0 Hz" in text
+    assert "at least 1.00 Hz" in text
+    assert "power 10.0 Hz" in text
