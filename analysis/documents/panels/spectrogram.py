@@ -28,6 +28,7 @@ PRECISE = 0.001  # relative width of one that does not change
 USUAL = 1.5  # times the median step, at most: what is longer holds a pause
 SKIRT = 6  # cycles in a window: how far beside its band a line may have skirts
 SKIRT_DB = 6.0  # by which they stand out of the other rows
+LEAST_LEFT = 0.25  # of the frequencies: fewer rows between those left out look like rhythms of their own
 RANGE_DB = 70.0  # below the strongest; what is weaker is drawn as weakest
 
 
@@ -61,7 +62,7 @@ def panel(
     refresh_hz: float | None, link: str = "recording", *, highest: float | None = None,
     aliases: Aliases | None = None,
 ) -> Heat | str | None:  # fmt: skip
-    """`stretches` are times in seconds and watts; None where not one window is full, why where nothing is left.
+    """`stretches` are times in seconds and watts; None where not one window is full, why where too little is left.
 
     `highest` is the highest frequency drawn, else half the rate; `aliases` are left out.
     """
@@ -77,8 +78,8 @@ def panel(
     if aliases and aliases.bands:
         values[_rows_of(aliases, edges, np.nanmean(values, axis=1), SKIRT / windows.seconds)] = np.nan
     left = float(np.isfinite(values).any(axis=1).mean())
-    if not left:
-        return f"{title}: nothing is left. {_left_out(aliases, left)}"
+    if left < LEAST_LEFT:
+        return f"{title}: {'too little' if left else 'nothing'} is left. {_left_out(aliases, left)}"
     values = np.maximum(values, np.nanmax(values) - RANGE_DB)
     center = windows.start + windows.seconds / 2 + windows.hop * np.arange(len(columns) + 1)
     return Heat(

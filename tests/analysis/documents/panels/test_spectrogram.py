@@ -165,6 +165,16 @@ def test_picture_with_nothing_left_says_why_it_is_absent() -> None:
     assert why.startswith("S: nothing is left. 100 % of the frequencies are left out: the steps (0.82 Hz)")
 
 
+def test_picture_of_few_rows_between_those_left_out_is_absent() -> None:
+    """A fifth of the rows would stand as bright stripes: what is beside a line, not a rhythm."""
+    times, watts = rhythm(0.82, 1.0)
+    windows = SpectrumWindows(600.0, 1.0, 0.0, 1800.0, 2.0)
+    most = spectrogram.Aliases(0.82, ((0.0, 0.12), (0.15, 0.3), (0.34, 0.46)))
+    why = spectrogram.panel("s", "S", [(times, watts)], windows, TIME, None, aliases=most)
+    assert isinstance(why, str)
+    assert why.startswith("S: too little is left. ")
+
+
 def test_readings_that_are_fast_enough_leave_out_nothing() -> None:
     assert spectrogram.step_aliases(StepRhythm(1 / 0.82), 100.0, 60.0) is None
 
