@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
 
 ABSENT = {"composed", "flops_per_token"}  # a caution, and a figure that follows from the shape
+SPELLINGS = {
+    "depth": r"(?:n|num)_?(?:hidden_)?layers?|depth",
+    "dim": r"(?:model|hidden|embed)_?(?:dim|size)|n_embd|d_model|dim",
+    "heads": r"(?:n|num)_?(?:attention_)?heads?|heads",
+    "parameters": r"(?:number_of_|num_|n_|total_|trainable_|model_)*param(?:eter)?s",
+    "vocab_size": r"vocab(?:ulary)?(?:_size)?",
+    "seq": r"(?:max_)?seq(?:uence)?_?len(?:gth)?|block_size|context_length|seq",
+    "total_steps": r"(?:max|num|total)_(?:steps|iters|iterations)",
+}
+"""How scripts spell the figures that a log's banner gives: a second row with the same values says nothing."""
 SCHEMA = {"setting": pl.String, "run": pl.String, "value": pl.String}
 
 
@@ -49,10 +60,20 @@ def differing(settings: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
     rows = [
         (name, run, values.get(run))
         for name, values in by_name.items()
-        if len(set(values.values())) > 1
+        if len(set(values.values())) > 1 and not _repeats(name, by_name)
         for run in settings
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def _repeats(name: str, by_name: Mapping[str, Mapping[str, str]]) -> bool:
+    """Returns whether a setting is a figure in the words of the script."""
+    return any(
+        name != figure
+        and by_name.get(figure) == by_name[name]
+        and re.fullmatch(spelling, name.rstrip("_"), re.I)
+        for figure, spelling in SPELLINGS.items()
+    )
 
 
 def tokenizers(subjects: Sequence[RunData]) -> str | None:

@@ -41,3 +41,21 @@ def test_rate_that_is_not_as_printed_names_its_factor(tmp_path: Path) -> None:
         "tok/s of one is the mean of the printed values",
         "tok/s of eight is the mean of the printed values, times 8",
     ]
+
+
+def test_figure_that_a_script_spells_otherwise_is_listed_once() -> None:
+    stated = {
+        "a": {"depth": 16, "num_layers": 16, "heads": 8, "num_heads": 8, "num_kv_heads": 8},
+        "b": {"depth": 24, "num_layers": 24, "heads": 12, "num_heads": 12, "num_kv_heads": 4},
+    }
+    assert settings.differing(stated)["setting"].unique(maintain_order=True).to_list() == [
+        "depth", "heads", "num_kv_heads",
+    ]  # fmt: skip
+
+
+def test_spelling_with_other_values_is_another_setting() -> None:
+    stated = {"a": {"depth": 16, "num_layers": 2}, "b": {"depth": 24, "num_layers": 4}}
+    assert settings.differing(stated)["setting"].unique(maintain_order=True).to_list() == [
+        "depth",
+        "num_layers",
+    ]
