@@ -14,10 +14,11 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis import columns
+from gputel.analysis.align.timestamps import timed_log
 from gputel.analysis.compare import curves
 from gputel.analysis.compare.axes import AXES, Numbers, amount, floats
 from gputel.analysis.compare.curves import RunPhase, interpolated, metric_curve
-from gputel.analysis.compare.uncertainty import ERRORS, with_uncertainty
+from gputel.analysis.compare.uncertainty import ERRORS, step_time, with_uncertainty
 from gputel.analysis.text import MIB_PER_GIB
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ def _row(track: RunPhase) -> dict[str, Any]:
     )
     parameters = amount(facts.parameters)
     rows = track.rows
+    rate = _printed_rate(track) or _trained_rate(track) or _rate(tokens, seconds)
     return {
         "run": track.name,
         "phase": track.phase,
@@ -206,8 +208,8 @@ def _row(track: RunPhase) -> dict[str, Any]:
         "flops": flops,
         "energy_j": energy,
         "cost": cost,
-        "tok_per_sec": _printed_rate(track) or _rate(tokens, seconds),
-        "mfu": _mean(rows, "mfu") or _mfu(flops, seconds, amount(facts.peak_flops)),
+        "tok_per_sec": rate,
+        "mfu": _mean(rows, "mfu") or _mfu(flops, tokens, rate, amount(facts.peak_flops)),
         "mem_printed_mib": _memory(track),
         "interruptions": interruptions(track),
         **track.measured.figures(amount(facts.tokens_per_step)),
@@ -243,8 +245,15 @@ def _rate(tokens: float | None, seconds: float | None) -> float | None:
     return tokens / seconds if tokens and seconds else None
 
 
-def _mfu(flops: float | None, seconds: float | None, peak: float | None) -> float | None:
-    return 100 * flops / seconds / peak if flops and seconds and peak else None
+def _trained_rate(track: RunPhase) -> float | None:
+    """Returns the throughput of training alone, as printed ones mostly are, by the time of a step."""
+    batch = amount(track.subject.facts.tokens_per_step)
+    step = step_time(track, timed_log(track.subject)) if batch else None
+    return batch / step.seconds if batch and step else None
+
+
+def _mfu(flops: float | None, tokens: float | None, rate: float | None, peak: float | None) -> float | None:
+    return 100 * flops / tokens * rate / peak if flops and tokens and rate and peak else None
 
 
 def _less(value: float | None, first: float | None) -> float | None:

@@ -28,6 +28,7 @@ from gputel.analysis.align.uncertainty import (
 )
 
 if TYPE_CHECKING:
+    from gputel.analysis.align.step_time import StepTime
     from gputel.analysis.align.timed_log import TimedLog
     from gputel.analysis.compare.curves import RunPhase
 
@@ -51,13 +52,14 @@ def with_uncertainty(track: RunPhase, row: Mapping[str, Any]) -> dict[str, Any]:
     batch = track.subject.facts.tokens_per_step
     computed = batch.relative_error if batch and "tokens" not in track.rows.columns else 0.0
     spent = [share for share in (time, energy) if share is not None]
+    rate = time if "tok_per_sec" in track.rows.columns else _of_rate(track, placed, time)
     shares = {
         "tokens": computed or None,
         "time_s": time,
         "energy_j": energy,
         "cost": max(spent, default=None),
-        "tok_per_sec": _of_mean(track, "tok_per_sec", time),
-        "mfu": _of_mean(track, "mfu", time),
+        "tok_per_sec": _of_mean(track, "tok_per_sec", rate),
+        "mfu": _of_mean(track, "mfu", rate),
         "j_per_token": per_token,
     }
     errors = {
@@ -65,6 +67,17 @@ def with_uncertainty(track: RunPhase, row: Mapping[str, Any]) -> dict[str, Any]:
         for name, share in shares.items()
     }
     return {**row, **errors}
+
+
+def step_time(track: RunPhase, placed: TimedLog) -> StepTime | None:
+    """Returns the time of a step of training alone, for rates of a log that prints none."""
+    return None if track.numbered else logged_step_time(track.rows, None, placed)
+
+
+def _of_rate(track: RunPhase, placed: TimedLog, otherwise: float | None) -> float | None:
+    """Returns the relative error of a rate that is made of the time of a step."""
+    step = step_time(track, placed) if track.subject.facts.tokens_per_step else None
+    return step.error_s / step.seconds if step else otherwise
 
 
 def _of_mean(track: RunPhase, name: str, otherwise: float | None) -> float | None:

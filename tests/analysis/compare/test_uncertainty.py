@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,24 @@ def test_printed_throughput_has_the_error_of_a_mean(stamped: RunData) -> None:
     tables = comparison_document(comparison, drawn=False).sections[0].items
     cells = {row[0]: row[1] for table in tables for row in table.rows}  # type: ignore[union-attr]
     assert cells["tok/s"] == "99,990 ±90" or cells["tok/s"] == "100,000 ±90"
+
+
+def test_throughput_that_is_not_printed_is_that_of_training_alone(tmp_path: Path) -> None:
+    """A step of half a second, and evaluations of half a minute: a rate of the elapsed time would be half of it."""
+    second, lines = 0.0, ["tokens per step: 1000"]
+    for step in range(301):
+        if step % 60 == 0 and step:
+            second += 30
+            lines.append(
+                f"{datetime(2026, 11, 21, 9) + timedelta(seconds=second)} step {step} | val loss: 3.1"
+            )
+        second += 0.5
+        lines.append(f"{datetime(2026, 11, 21, 9) + timedelta(seconds=second)} step {step} | loss: 3.0")
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    row = compare.compare([read_run(path)] * 2).summary.row(0, named=True)
+    assert row["tok_per_sec"] == pytest.approx(2000, rel=0.01)
+    assert abs(row["tok_per_sec"] - 2000) <= row["tok_per_sec_error"] + 1e-6
 
 
 def test_figure_that_was_not_measured_has_no_error(stamped: RunData) -> None:
