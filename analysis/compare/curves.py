@@ -53,7 +53,17 @@ def metrics(track: RunPhase) -> list[str]:
     """Returns the metrics printed in this phase: those of records first, then evaluations."""
     log = track.subject.log
     records = [name for name in log.metrics() if track.rows[name].null_count() < track.rows.height]
-    return [*records, *evaluated(track)]
+    between = _between(track)
+    others = [name for name in log.metrics_in(between) if not between[name].is_null().all()]
+    return [*dict.fromkeys((*records, *others)), *evaluated(track)]
+
+
+def _between(track: RunPhase) -> pl.DataFrame:
+    """Returns a store's values of this phase at steps without a record: such as returns of episodes."""
+    log = track.subject.log
+    if log.lines is not None:  # partial rows of a log are redraws of bars
+        return pl.DataFrame()
+    return log.partials.filter(pl.col("phase") == track.phase)
 
 
 def evaluated(track: RunPhase) -> list[str]:
@@ -67,7 +77,11 @@ def evaluated(track: RunPhase) -> list[str]:
 def metric_curve(track: RunPhase, metric: str) -> MetricCurve:
     """Returns the curve of a metric, empty if the run lacks it; a repeated step keeps its last value."""
     log = track.subject.log
-    if metric in log.metrics():
+    between = _between(track)
+    if metric in between.columns:
+        rows = _last_attempts(log.measured.filter(pl.col("phase") == track.phase)).sort("step")
+        step, y, ahead = rows["step"], rows[metric], float(track.from_zero)
+    elif metric in log.metrics():
         rows = track.steps
         step, y, ahead = rows["step"], rows[metric], float(track.from_zero)
     else:
@@ -80,6 +94,14 @@ def metric_curve(track: RunPhase, metric: str) -> MetricCurve:
     points = np.stack([floats(step), floats(y)])
     points = points[:, np.isfinite(points).all(axis=0)]
     return MetricCurve(track, metric, points[0], points[0] + ahead, points[1])
+
+
+def _last_attempts(rows: pl.DataFrame) -> pl.DataFrame:
+    """Leaves out the steps from which a later attempt went on, also those that it did not repeat exactly."""
+    begins = rows.group_by("attempt").agg(pl.col("step").min().alias("begin")).sort("attempt")
+    later = begins.select("attempt", until=pl.col("begin").reverse().cum_min().reverse().shift(-1))
+    joined = rows.join(later, on="attempt")
+    return joined.filter((pl.col("step") < pl.col("until")).fill_null(value=True)).drop("until")
 
 
 def shared_axes(lines: Sequence[MetricCurve]) -> list[str]:
@@ -131,8 +153,8 @@ class RunPhase:
 
     @property
     def steps(self) -> pl.DataFrame:
-        """One row per step, as in the log's `steps`; the records, if no step was printed twice."""
-        if len(self.rows) == len(self.step):
+        """One row per step, as in the log's `steps`; the records, if their steps only rise."""
+        if np.array_equal(self.step, floats(self.rows["step"]), equal_nan=True):
             return self.rows
         steps = self.subject.log.steps
         return steps.filter((steps["phase"] == self.phase) & steps["step"].is_not_null())

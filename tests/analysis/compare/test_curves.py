@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gputel.analysis.compare import curves
-from gputel.analysis.compare.curves import RunPhase, metric_curve, run_phase
+from gputel.analysis.compare.curves import RunPhase, metric_curve, metrics, run_phase
 from gputel.analysis.runs import read_run
 
 
@@ -41,3 +41,23 @@ def test_target_is_reached_at_the_first_good_value() -> None:
     x, y = np.array([1.0, 2, 3]), np.array([0.1, 0.5, 0.4])
     assert curves.reached(x, y, 0.4, "higher") == 2
     assert curves.reached(x, y, 0.05, "lower") is None
+
+
+def test_values_between_the_records_of_a_store_are_a_curve_of_the_last_attempt(tmp_path: Path) -> None:
+    """The learning rate makes the records, returns of episodes come at other steps; the run went on from step 8."""
+    path = tmp_path / "metrics.csv"
+    rows = "0,0.1,\n3,,40\n7,,5\n10,0.1,7\n14,,2\n8,0.1,\n9,,60\n20,0.1,\n"
+    path.write_text(f"step,train/lr,episode/return\n{rows}")
+    track = run_phase(read_run(path), "store", "train")
+    found = metric_curve(track, "episode_return")
+    assert "episode_return" in metrics(track)
+    assert (found.step.tolist(), found.y.tolist()) == ([3, 7, 9], [40, 5, 60])
+
+
+def test_steps_of_a_run_that_went_on_between_two_of_them_only_rise(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    again = "".join(f"step {n} | loss: 4.0\n" for n in (15, 25, 35))
+    path.write_text("".join(f"step {n} | loss: 9.0\n" for n in (0, 10, 20, 30)) + again)
+    found = metric_curve(run_phase(read_run(path), "a", "train"), "loss")
+    assert found.step.tolist() == [0, 10, 15, 20, 25, 30, 35]
+    assert found.y.tolist() == [9, 9, 4, 9, 4, 9, 4]
