@@ -24,6 +24,7 @@ from gputel.analysis.compare.curves import MetricCurve, RunPhase, metric_curve, 
 from gputel.analysis.logs.log import DEFAULT_PHASE
 from gputel.analysis.runs import RunData
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.remote.local_copy import shown
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
@@ -221,6 +222,8 @@ def _apart(paths: dict[int, tuple[str, ...]]) -> dict[int, str]:
 def _path(subject: RunData) -> tuple[str, ...]:
     """Returns the path parts used to distinguish runs of the same name, the last of which is that name."""
     path = Path(subject.log.source).absolute()
+    if (name := shown(path)) != str(path):
+        return tuple(name.split("/"))
     above = path.parts if path.is_dir() and path.name != subject.name else path.parent.parts
     return *above, subject.name
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from gputel.analysis import text
 from gputel.analysis.document import Document, FactList, Section, Table, caution
@@ -21,6 +22,7 @@ from gputel.analysis.report.summary import (
     TierRows,
     refreshed,
 )
+from gputel.telemetry.remote.local_copy import shown
 
 TOO_FEW = "too few changes to tell"
 COVERED = 0.995  # share of the time, below which the covered share is mentioned
@@ -185,7 +187,7 @@ def _unit(value: float | None, form: str) -> str | None:
 
 def info_document(contents: RunContents) -> Document:
     """The document of `gputel info`: the contents of a run folder."""
-    commit, path = contents.git, contents.path
+    commit, path = contents.git, shown(Path(contents.path))
     facts = FactList(
         {
             "run": contents.run,

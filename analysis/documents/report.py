@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +47,7 @@ from gputel.analysis.report.step_shares import printed_steps
 from gputel.analysis.report.verdicts import MFU_QUESTION
 from gputel.analysis.runs.facts import distinct_gpus
 from gputel.telemetry import run_folder
+from gputel.telemetry.remote.local_copy import shown
 
 if TYPE_CHECKING:
     from gputel.analysis.report.run_report import Report
@@ -315,7 +317,7 @@ def _events(report: Report) -> Table:
 
 def _next(report: Report) -> str:
     log, recording = report.subject.log, report.subject.recording
-    name = shlex.quote(str(recording.path if recording else log.source))
+    name = shlex.quote(shown(recording.path if recording else Path(log.source)))
     if log.telemetry is not None and log.records.is_empty():
         return f"gputel report --gpu {name} --log LOG"
     if (report.subject.readings is not None and log.telemetry is None) or name == "-":

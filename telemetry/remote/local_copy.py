@@ -27,6 +27,7 @@ from gputel.telemetry.own_files import UNFOLLOWED
 from gputel.telemetry.remote import bundle_times, bundles, file_kinds, manifest
 from gputel.telemetry.remote.file_kinds import Place
 from gputel.telemetry.remote.storage import Storage, StoredObject
+from gputel.telemetry.secrets import mask
 from gputel.telemetry.user_folders import user_folder
 from gputel.telemetry.whole_files import write_whole
 
@@ -34,7 +35,7 @@ AT_ONCE = 8  # objects that are fetched side by side: most of the time is the wa
 MOST_AHEAD = 2 * AT_ONCE
 MOST_BYTES = 10 << 30
 """Size of all copies together; the least recently used go first."""
-STATE, LOCK = ".fetched.json", ".lock"
+STATE, LOCK, ADDRESS = ".fetched.json", ".lock", ".address"
 INCOMPLETE = "is incomplete or changed"
 
 
@@ -53,6 +54,7 @@ def local_copy(address: str) -> LocalCopy:
     place = _place_of(address)
     place.mkdir(parents=True, exist_ok=True)
     with run_folder.locked(place / LOCK):
+        write_whole(place / ADDRESS, mask(address.rstrip("/")).encode())
         copied = _Copy(place / file_name(address.rstrip("/").rpartition("/")[2]), storage).fetch()
     os.utime(place)
     _keep_within(MOST_BYTES, place)
@@ -73,6 +75,18 @@ def _copies() -> Path:
 def is_copy(path: Path) -> bool:
     """Whether a path lies in a copy. Nothing may be written into its files: bundles are poured there by offset."""
     return path.resolve().is_relative_to(_copies().resolve())
+
+
+def shown(path: Path) -> str:
+    """What a path is called where people read it: the address that it is a copy of, else the path itself."""
+    if not is_copy(path):
+        return str(path)
+    place, *below = path.resolve().relative_to(_copies().resolve()).parts or (".",)
+    try:
+        address = (_copies() / place / ADDRESS).read_text()
+    except OSError:
+        return str(path)
+    return "/".join([address, *below[1:]])
 
 
 class _Copy:

@@ -62,6 +62,16 @@ def test_runs_below_an_address_are_copied_together(sample_run: Path, live_run: P
     assert sorted(path.name for path in copy.iterdir()) == ["h100", "live"]
 
 
+def test_copy_is_shown_as_its_address(sample_run: Path, tmp_path: Path) -> None:
+    bucket = f"file://{tmp_path}/bucket"
+    courier.send(sample_run, Storage(f"{bucket}/d16", create=True))
+    (tmp_path / "bucket" / "train.log").write_text("step 1 | loss: 3.0\n")
+    runs, run, log = (local_copy.local_copy(f"{bucket}{below}").path for below in ("/", "/d16", "/train.log"))
+    assert local_copy.shown(runs / "d16") == local_copy.shown(run) == f"{bucket}/d16"
+    assert local_copy.shown(log) == f"{bucket}/train.log"
+    assert local_copy.shown(sample_run) == str(sample_run)
+
+
 def test_log_is_copied_by_its_own_name(tmp_path: Path) -> None:
     (tmp_path / "bucket").mkdir()
     (tmp_path / "bucket" / "train.log").write_text("step 1 | loss 2.5\n")
