@@ -19,7 +19,7 @@ from torch import Tensor
 from gputel.trainer.checkpoint import newest_first, verify
 from gputel.trainer.data import Feed
 from gputel.trainer.model import Block
-from gputel.trainer.ranks import first_failure
+from gputel.trainer.ranks import first_failure, grace_s
 from gputel.trainer.say import RankError, TrainerError
 
 from .conftest import LIMIT_S, Left, Start, Torchrun, Train, same, same_tensors
@@ -90,21 +90,31 @@ def test_torchrun_starts_again_after_a_rank_was_killed_and_goes_on_from_the_last
     same(whole, Left(tmp_path / "run"))
 
 
-@pytest.mark.parametrize(("launcher", "grace"), [(("--shutdown-timeout=120",), 120), ((), 30)])
-def test_log_says_how_long_torchrun_waits_after_a_signal(
-    tmp_path: Path, torchrun: Torchrun, launcher: tuple[str, ...], grace: int
-) -> None:
-    process = torchrun(
-        tmp_path / "run",
-        "--steps",
-        "2",
-        "--device-batch-size",
-        "2",
-        launcher=("--nproc_per_node=1", *launcher),
-    )
+def test_log_says_how_long_torchrun_waits_after_a_signal(tmp_path: Path, torchrun: Torchrun) -> None:
+    options, launcher = ("--steps", "2", "--device-batch-size", "2"), ("--nproc_per_node=1",)
+    process = torchrun(tmp_path / "run", *options, launcher=(*launcher, "--shutdown-timeout=120"))
     output = process.communicate(timeout=LIMIT_S)[0]
     assert process.returncode == 0, output
-    assert f"Grace: torchrun waits {grace} s after a signal, a save takes " in output
+    assert "Grace: torchrun waits 120 s after a signal, a save takes " in output
+
+
+@pytest.mark.parametrize(
+    ("variables", "grace"),
+    [
+        ({}, None),
+        ({"TORCHELASTIC_RUN_ID": "none"}, 30),
+        ({"TORCHELASTIC_RUN_ID": "none", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "45"}, 45),
+    ],
+    ids=["no torchrun", "default", "variable"],
+)
+def test_torchrun_waits_thirty_seconds_unless_a_variable_says_otherwise(
+    variables: dict[str, str], grace: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TORCHELASTIC_RUN_ID", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert grace_s() == grace
 
 
 def test_rank_that_died_is_named_by_the_others(tmp_path: Path, start: Start) -> None:
