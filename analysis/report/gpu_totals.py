@@ -252,13 +252,17 @@ def _integrate_ticks(sums: _Sums, ticks: pl.DataFrame) -> None:
 def _unseen(counter: Numbers, power: Numbers, holds: SampleAndHold) -> float:
     """Returns what the counter grew by across gaps and ticks without power, beyond what was integrated there.
 
-    From one change of the counter to the next: a counter that is read rarely grows by more than the gap.
+    From the last change of the counter before a gap to the second one after it: a counter that is read rarely grows
+    by more than the gap, and how old its first value after the gap is, is not known.
     """
     rows = np.flatnonzero(~np.isnan(counter))
     rows = rows[np.insert(np.diff(counter[rows]) != 0, 0, True)] if len(rows) else rows  # repeated in between
     integrated = np.insert(np.cumsum(np.nan_to_num(power * holds.widths / SECOND)), 0, 0.0)
     lacks = np.isnan(power) | (holds.ends < np.append(holds.times[1:], holds.ends[-1]))
     lacking = np.insert(np.cumsum(lacks), 0, 0)
+    first_after = np.insert(np.diff(lacking[rows]) > 0, 0, False)
+    first_after[-1:] = False
+    rows = rows[~first_after]
     grown = np.diff(counter[rows]) - np.diff(integrated[rows])
     torn = np.diff(lacking[rows]) > 0
     return float(grown[torn & (grown > 0)].sum())

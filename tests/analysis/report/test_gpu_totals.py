@@ -210,3 +210,13 @@ def test_counter_that_changes_at_each_of_its_rare_reads_has_an_unknown_lag(
     assert "power_w" not in row.every_poll
     assert row.edges_j is not None
     assert row.edges_j >= 500
+
+
+def test_first_value_of_a_counter_after_a_gap_may_be_old(tmp_path: Path, compose: Compose) -> None:
+    """Refreshed ten times a second, it lacked up to 100 ms there, and more than its range said."""
+    values = [[400_000 + n // 10 % 2, n // 10 * 40_000, 0] for n in range(2000)]
+    ticks = [(0, n * SECOND // 100, row) for n, row in enumerate(values) if not 501 <= n < 709]
+    compose(tmp_path, [replace(FAST, hz=100.0)], ticks)
+    (row,) = folder_totals(tmp_path)
+    assert row.unseen_j == pytest.approx(2.08 * 400, abs=5)
+    assert row.energy_difference == pytest.approx(0, abs=0.001)
