@@ -256,7 +256,9 @@ def _unseen(counter: Numbers, power: Numbers, holds: SampleAndHold) -> float:
     by more than the gap, and how old its first value after the gap is, is not known.
     """
     rows = np.flatnonzero(~np.isnan(counter))
-    rows = rows[np.insert(np.diff(counter[rows]) != 0, 0, True)] if len(rows) else rows  # repeated in between
+    if not len(rows):
+        return 0.0
+    rows = rows[np.insert(np.diff(counter[rows]) != 0, 0, True)]  # repeated in between
     integrated = np.insert(np.cumsum(np.nan_to_num(power * holds.widths / SECOND)), 0, 0.0)
     lacks = np.isnan(power) | (holds.ends < np.append(holds.times[1:], holds.ends[-1]))
     lacking = np.insert(np.cumsum(lacks), 0, 0)
