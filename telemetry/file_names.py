@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -53,3 +54,31 @@ def matches(word: str | PathLike[str]) -> list[Path]:
 
 def _cut(name: str, most: int) -> str:
     return name.encode("utf-8", "ignore")[:most].decode("utf-8", "ignore").rstrip("-.")
+
+
+def unique_names(names: Sequence[str], places: Sequence[Path]) -> list[str]:
+    """The names of runs, with as much of the folders above as distinguishes those of one name, else a number."""
+    counts = Counter(names)
+    ends = _unique_ends({i: _parts(places[i], names[i]) for i in range(len(names)) if counts[names[i]] > 1})
+    taken: Counter[str] = Counter()
+    unique = []
+    for i, own in enumerate(names):
+        name = ends.get(i, own)
+        taken[name] += 1
+        unique.append(name if taken[name] == 1 else f"{name} ({taken[name]})")
+    return unique
+
+
+def _unique_ends(paths: Mapping[int, tuple[str, ...]]) -> dict[int, str]:
+    """The shortest unique ends of paths; identical paths have none."""
+    ends: dict[int, str] = {}
+    for deep in range(1, max(map(len, paths.values()), default=0)):
+        counts = Counter(path[-deep:] for path in paths.values())
+        ends |= {i: "/".join(p[-deep:]) for i, p in paths.items() if i not in ends and counts[p[-deep:]] == 1}
+    return ends
+
+
+def _parts(place: Path, name: str) -> tuple[str, ...]:
+    """The parts of a path, the last of which is the run's own name, once where a file is named by its folder."""
+    above = place if place.name != name and place.is_dir() else place.parent
+    return (*above.parts, name) if above.name != name else above.parts

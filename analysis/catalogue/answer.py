@@ -97,8 +97,8 @@ def totals(
     with questions.reading(file) as connection:
         found = questions.rows_of(connection, ["path", *TOTALS], None, ())
     by_path = {row[0]: row[1:] for row in found.rows}
-    rows = [by_path[str(path)] for path in resolved if str(path) in by_path]
-    return RunRows(list(TOTALS), rows)
+    known = [str(path) for path in resolved if str(path) in by_path]
+    return RunRows(list(TOTALS), [by_path[path] for path in known], known)
 
 
 def answer(question: RunsQuestion, file: Path) -> RunRows:
@@ -107,21 +107,24 @@ def answer(question: RunsQuestion, file: Path) -> RunRows:
         if question.sql:
             return questions.ask(connection, question.sql)
         columns = columns_of(question)
-        names = [*question.by, *columns] if question.by != (SETTINGS,) else ["path", *columns]
+        by = () if question.by == (SETTINGS,) else question.by
         found = questions.rows_of(
             connection,
-            names,
+            ["path", *by, *columns],
             question.where,
-            question.sort or (question.by if question.by != (SETTINGS,) else ()),
+            question.sort or by,
             question.places,
             None if question.by else question.limit,
         )
+        paths = [str(row[0]) for row in found.rows]
         if not question.by:
-            return found
-        rows = found.rows
-        if question.by == (SETTINGS,):
+            return RunRows(list(columns), [row[1:] for row in found.rows], paths)
+        rows = [row[1:] for row in found.rows]
+        if not by:
             experiments = _experiments(connection)
-            rows = [(experiments.get(str(row[0]), "no settings"), *row[1:]) for row in rows]
+            rows = [
+                (experiments.get(path, "no settings"), *row) for path, row in zip(paths, rows, strict=True)
+            ]
         heads, cells = groups.grouped(question.by, columns, rows)
         return RunRows(heads, cells[: question.limit])
 

@@ -37,10 +37,11 @@ TABLES = frozenset({"runs", "settings", "metrics"})
 
 @dataclass(frozen=True)
 class RunRows:
-    """The rows of a question."""
+    """The rows of a question; `paths` of the runs, where each row is one."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
+    paths: Sequence[str] = ()
 
 
 @contextmanager

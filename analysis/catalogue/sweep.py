@@ -36,7 +36,6 @@ class Sweep:
     """
 
     found: RunRows
-    paths: Sequence[Path]
     target: str
     matter: Sequence[Importance]
 
@@ -44,10 +43,9 @@ class Sweep:
     def why_not(self) -> str:
         if self.matter:
             return ""
-        if len(self.paths) < LEAST_RUNS:
-            return (
-                f"{len(self.paths)} runs are too few: {LEAST_RUNS} are needed to tell a setting from chance"
-            )
+        if len(self.found.paths) < LEAST_RUNS:
+            few = f"{len(self.found.paths)} runs are too few"
+            return f"{few}: {LEAST_RUNS} are needed to tell a setting from chance"
         return f"no setting that differs is known for {LEAST_RUNS} or more runs with {self.target}"
 
 
@@ -86,8 +84,8 @@ def sweep(question: RunsQuestion, file: Path) -> Sweep:
         *(settings[name] for name in shown),
         *(figures[n] for n in rest),
     ]
-    rows = RunRows([*first, *heads, *rest], list(zip(*cells, strict=True)))
-    return Sweep(rows, [Path(path) for path in paths], target, matter)
+    rows = RunRows([*first, *heads, *rest], list(zip(*cells, strict=True)), paths)
+    return Sweep(rows, target, matter)
 
 
 def _is_figure(cells: Sequence[Any]) -> bool:

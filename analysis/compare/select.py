@@ -8,7 +8,6 @@ left out, and a note says why; fewer than two remaining runs are an error.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from gputel.analysis.compare.curves import MetricCurve, RunPhase, metric_curve, 
 from gputel.analysis.logs.log import DEFAULT_PHASE
 from gputel.analysis.runs import RunData
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.file_names import unique_names
 from gputel.telemetry.remote.local_copy import shown
 
 if TYPE_CHECKING:
@@ -75,16 +75,8 @@ class MetricChoice:
 
 def names(subjects: Sequence[RunData]) -> list[str]:
     """Returns unique names: the run's own, with as much of its path as needed, else a number."""
-    given = [subject.name for subject in subjects]
-    counts = Counter(given)
-    rivals = {i: _path(subject) for i, subject in enumerate(subjects) if counts[given[i]] > 1}
-    unique = {**dict(enumerate(given)), **_apart(rivals)}
-    taken: Counter[str] = Counter()
-    numbered = []
-    for i in range(len(given)):
-        taken[unique[i]] += 1
-        numbered.append(unique[i] if taken[unique[i]] == 1 else f"{unique[i]} ({taken[unique[i]]})")
-    return numbered
+    places = [Path(shown(Path(subject.log.source).absolute())) for subject in subjects]
+    return unique_names([subject.name for subject in subjects], places)
 
 
 def metric(tracks: Sequence[RunPhase], asked: str | None, tokenizers: str | None) -> MetricChoice:
@@ -208,24 +200,6 @@ def _hint(candidates: Sequence[MetricCurve], but: str) -> str:
 
 def _nothing(names: Sequence[str], fault: str, hint: str) -> GputelError:
     return GputelError(text.names(names), f"nothing in common: {fault}", hint)
-
-
-def _apart(paths: dict[int, tuple[str, ...]]) -> dict[int, str]:
-    """Returns the shortest unique ends of paths; identical paths have none."""
-    ends: dict[int, str] = {}
-    for deep in range(1, max(map(len, paths.values()), default=0)):
-        counts = Counter(path[-deep:] for path in paths.values())
-        ends |= {i: "/".join(p[-deep:]) for i, p in paths.items() if i not in ends and counts[p[-deep:]] == 1}
-    return ends
-
-
-def _path(subject: RunData) -> tuple[str, ...]:
-    """Returns the path parts used to distinguish runs of the same name, the last of which is that name."""
-    path = Path(subject.log.source).absolute()
-    if (name := shown(path)) != str(path):
-        return tuple(name.split("/"))
-    above = path.parts if path.is_dir() and path.name != subject.name else path.parent.parts
-    return *above, subject.name
 
 
 def _in_bits(have: list[list[str]], every: list[str], why: str) -> MetricChoice:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from gputel.analysis import text
 from gputel.analysis.catalogue.facts import FACTS
 from gputel.analysis.document import Document, FactList, Item, Section, Table
+from gputel.telemetry.file_names import unique_names
 
 if TYPE_CHECKING:
+    from gputel.analysis.catalogue.questions import RunRows
     from gputel.analysis.catalogue.sweep import Sweep
 
 SECONDS = ("duration_s", "downtime_s", "throttled_s")
@@ -26,14 +28,23 @@ HOW = (
 HEADERS = {"duration_s": "duration", "downtime_s": "downtime", "energy_j": "energy", "tok_per_sec": "tok/s"}
 
 
-def runs_document(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, keep_empty: bool = False
-) -> Document:
-    """Makes the document of the rows; a terminal shows columns without any value only with `keep_empty`."""
-    cells = [[shown(name, cell) for name, cell in zip(columns, row, strict=True)] for row in rows]
-    title = text.counted(len(rows), "run") if rows else EMPTY_TITLE
-    table = Table("", [_header(name) for name in columns], cells, keep_empty=keep_empty)
+def runs_document(found: RunRows, *, keep_empty: bool = False) -> Document:
+    """Makes the document of the rows; a terminal shows columns without any value only with `keep_empty`.
+
+    Runs of one name are distinguished by the folders above, as in `compare`.
+    """
+    columns = [_cells(found, at) for at in range(len(found.columns))]
+    title = text.counted(len(found.rows), "run") if found.rows else EMPTY_TITLE
+    heads = [_header(name) for name in found.columns]
+    table = Table("", heads, list(zip(*columns, strict=True)), keep_empty=keep_empty)
     return Document(title=title, sections=(Section(items=(table,)),), about=title)
+
+
+def _cells(found: RunRows, at: int) -> Sequence[str | float | None]:
+    cells, name = [row[at] for row in found.rows], found.columns[at]
+    if name == "run" and found.paths:
+        return unique_names([str(cell) for cell in cells], [Path(path) for path in found.paths])
+    return [shown(name, cell) for cell in cells]
 
 
 def runs_page(sweep: Sweep, out: Path) -> Document:
@@ -41,16 +52,16 @@ def runs_page(sweep: Sweep, out: Path) -> Document:
 
     `out` is the folder that the page is written into.
     """
-    document = runs_document(sweep.found.columns, sweep.found.rows)
+    document = runs_document(sweep.found)
     (table,) = document.sections[0].items
-    links = [_link(path, out) for path in sweep.paths]
+    links = [_link(path, out) for path in sweep.found.paths]
     runs = replace(cast("Table", table), target=_header(sweep.target) or NO_TARGET, links=links)
     matter = Section(f"What matters for {sweep.target}", _matter(sweep)) if sweep.target else None
     return replace(document, sections=[Section(items=(runs,)), *([matter] if matter else [])])
 
 
-def _link(run: Path, out: Path) -> str | None:
-    report = run / REPORT
+def _link(run: str, out: Path) -> str | None:
+    report = Path(run) / REPORT
     return os.path.relpath(report, out.resolve()) if report.is_file() else None
 
 

@@ -175,11 +175,11 @@ def _compare_totals(
     note = f"{len(totals.rows):,} runs: totals, by their facts; curves are drawn of at most {MOST_CURVES}"
     show.note(note)
     if kinds:
-        options.write(runs_document(totals.columns, totals.rows), kinds, out, NAME, force=force)
+        options.write(runs_document(totals), kinds, out, NAME, force=force)
     if as_json:
         show.as_json(document.as_json({**answer.as_json(totals), "notes": [note]}))
     else:
-        show.document(runs_document(totals.columns, totals.rows))
+        show.document(runs_document(totals))
 
 
 def _read(named: Sequence[RunSource], place: str, skipped: list[Skipped]) -> list[RunData]:

@@ -138,7 +138,7 @@ def _page(question: RunsQuestion, found: RunRows, out: Path) -> Document:
     from gputel.analysis.documents.runs import runs_document, runs_page
 
     if question.by or question.sql:
-        return runs_document(found.columns, found.rows)
+        return runs_document(found)
     return runs_page(sweep(question, index.default_file()), out.parent if out.suffix else out)
 
 
@@ -169,7 +169,7 @@ def _print(found: RunRows, *, keep_empty: bool) -> None:
     """Prints the table; in a terminal as many columns as there is room for, and page by page."""
     from gputel.analysis.documents.runs import runs_document
 
-    document = runs_document(found.columns, found.rows, keep_empty=keep_empty)
+    document = runs_document(found, keep_empty=keep_empty)
     if not sys.stdout.isatty():
         show.document(document)
         return

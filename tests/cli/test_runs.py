@@ -86,6 +86,17 @@ def test_column_that_is_asked_for_is_shown_without_any_value(folder: Path) -> No
     assert "mfu" not in heads("--columns", "all")
 
 
+def test_runs_of_one_name_are_distinguished_by_their_folders_where_people_read_them(folder: Path) -> None:
+    (folder / "old").mkdir()
+    text = (folder / "a.log").read_text() + "step 5 | loss 3.5 | lr 0.1\n"
+    (folder / "old" / "a.log").write_text(text)
+    gputel("all", "--columns", "run,steps", "--html", "--out", "page")
+    table = gputel("all", "--columns", "run,steps").stdout
+    page = (folder.parent / "page" / "gputel-runs.html").read_text()
+    assert all(name in text for name in ("all/a", "old/a") for text in (table, page))
+    assert sorted(str(row["run"]) for row in runs("all", "--columns", "run")) == ["a", "a", "b", "tb"]
+
+
 def test_groups_have_counts(folder: Path) -> None:
     rows = runs(str(folder), "--by", "kept_by", "--columns", "loss")
     assert {(row["kept_by"], row["runs"]) for row in rows} == {("log", 2), ("tensorboard", 1)}

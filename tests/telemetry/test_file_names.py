@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.telemetry.file_names import MOST, file_name, file_names, matches
+from gputel.telemetry.file_names import MOST, file_name, file_names, matches, unique_names
 
 HOSTILE = st.text(st.sampled_from("aZé9._-/\\\0\n ~*\ud800"), max_size=300) | st.text()
 
@@ -56,3 +56,18 @@ def test_word_matches_its_path_or_its_glob_through_folders_in_natural_order(tmp_
     assert matches(f"{tmp_path}/r[0-9]*") == [tmp_path / "r2", tmp_path / "r10"]
     assert matches(f"{tmp_path}/**/r1") == [tmp_path / "deep" / "r1"]
     assert matches(tmp_path / "gone") == []
+
+
+def test_names_are_distinguished_by_as_many_folders_as_that_takes(tmp_path: Path) -> None:
+    """A file may be named by its folder, which then stands once; a folder may have another name than its run."""
+    files = ("csv/logs/v0/metrics.csv", "tb/logs/v0/metrics.csv")
+    (tmp_path / "0a1b").mkdir()
+    places = [*(tmp_path / file for file in files), tmp_path / "0a1b", tmp_path / "b.log", tmp_path / "b.log"]
+    assert unique_names(["v0", "v0", "base", "b", "b"], places) == [
+        "csv/logs/v0",
+        "tb/logs/v0",
+        "base",
+        "b",
+        "b (2)",
+    ]
+    assert unique_names(["base", "base"], [tmp_path / "0a1b", tmp_path / "base"])[0] == "0a1b/base"
