@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gputel.analysis.live.notify import Notifier
     from gputel.analysis.live.prometheus import Exporter
 
-OPTIONS = (
+alarm_options = options.together(
     options.price,
     click.option(
         "--gpus", type=click.IntRange(1), metavar="N", help="GPUs of a run that does not name them."
@@ -47,9 +47,6 @@ OPTIONS = (
     click.option("--exit-on-alarm", is_flag=True, help="Exit with code 4 at the first alarm."),
     click.option("--prometheus", metavar="[HOST]:PORT", help="Serve the runs to Prometheus."),
 )
-
-
-alarm_options = options.together(*OPTIONS)
 
 
 def check(asked: Mapping[str, Any]) -> None:

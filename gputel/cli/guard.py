@@ -17,7 +17,7 @@ from gputel.telemetry.errors import GputelError
 if TYPE_CHECKING:
     from gputel.analysis.live.instructions import Instructions
 
-OPTIONS = (
+guard_options = options.together(
     click.option("--stop-on", metavar="RULES", help="Stop on these alarms: nan,overfit,stalled."),
     click.option(
         "--stop-after",
@@ -38,9 +38,6 @@ OPTIONS = (
     click.option("--then", metavar="COMMAND", help="Run this when the recording has ended."),
     click.option("--prometheus", metavar="[HOST]:PORT", help="Serve the run to Prometheus."),
 )
-
-
-guard_options = options.together(*OPTIONS)
 
 
 def instructions(asked: Mapping[str, Any], *, has_command: bool) -> Instructions | None:
