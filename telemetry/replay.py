@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.machine import (
-    Answer,
-    Gpu,
-    GpuUsers,
-    MachineWithoutDriver,
-    ReaderWithoutDriver,
-    Values,
-)
+from gputel.telemetry.machine import Answer, Gpu, GpuUsers, MachineWithoutDriver, ReaderWithoutDriver, Values
 from gputel.telemetry.readings import BY_NAME, Reading
 
 if TYPE_CHECKING:

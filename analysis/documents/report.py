@@ -22,11 +22,7 @@ from gputel.analysis.align.uncertainty import whole_energy_error
 from gputel.analysis.compare.axes import floats
 from gputel.analysis.document import Bars, Conversion, Document, FactList, Section, Table, rows
 from gputel.analysis.documents import parse
-from gputel.analysis.documents.headline import (
-    energy_of,
-    headline,
-    over_measured,
-)
+from gputel.analysis.documents.headline import energy_of, headline, over_measured
 from gputel.analysis.documents.machine import machine_facts
 from gputel.analysis.documents.panels.over_time import machine_section, telemetry_sections
 from gputel.analysis.documents.record import SENSORS, TOO_FEW, sensor_refresh

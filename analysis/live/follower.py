@@ -14,13 +14,7 @@ from pathlib import Path
 from gputel.analysis import stores, text
 from gputel.analysis.live.recordings import FollowedRun
 from gputel.analysis.live.resume import Positions
-from gputel.analysis.live.runs import (
-    Followed,
-    FollowedCommands,
-    FollowedLog,
-    FollowedPipe,
-    Formats,
-)
+from gputel.analysis.live.runs import Followed, FollowedCommands, FollowedLog, FollowedPipe, Formats
 from gputel.analysis.live.sources import is_compressed
 from gputel.analysis.live.stores import FollowedStore
 from gputel.analysis.live.update import Update

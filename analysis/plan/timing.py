@@ -15,11 +15,7 @@ import polars as pl
 from gputel.analysis.align import per_step
 from gputel.analysis.align.join import measured
 from gputel.analysis.align.spans import cut_spans
-from gputel.analysis.align.step_time import (
-    SURE,
-    StepTime,
-    logged_step_time,
-)
+from gputel.analysis.align.step_time import SURE, StepTime, logged_step_time
 from gputel.analysis.align.timestamps import timed_log
 from gputel.analysis.runs.printed_times import contains_others
 

@@ -21,17 +21,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from gputel.analysis.document import (
-    Bars,
-    Curves,
-    Document,
-    Heat,
-    Marker,
-    Numbers,
-    Panel,
-    PlotAxis,
-    Series,
-)
+from gputel.analysis.document import Bars, Curves, Document, Heat, Marker, Numbers, Panel, PlotAxis, Series
 from gputel.analysis.render import downsample, legend, ranges, style
 from gputel.analysis.render.legend import dashes, plain, tint
 from gputel.telemetry.errors import GputelError

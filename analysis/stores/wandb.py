@@ -39,18 +39,8 @@ from gputel.telemetry.own_files import is_foreign
 PIECE = 8 << 20
 AXES = ("trainer/global_step", "train/global_step", "global_step", "iter", "iteration", "step")
 OWN = ("_step", "_timestamp", "_runtime", "_wandb")
-HISTORY, SUMMARY, OUTPUT, CONFIG, STATS, METRIC, RAW_OUTPUT, RUN, EXIT, MACHINE = (
-    2,
-    3,
-    4,
-    5,
-    7,
-    12,
-    13,
-    17,
-    18,
-    26,
-)
+HISTORY, SUMMARY, OUTPUT, CONFIG, STATS, METRIC, RAW_OUTPUT = 2, 3, 4, 5, 7, 12, 13  # kinds of records
+RUN, EXIT, MACHINE = 17, 18, 26
 MOST_PRINTED = 64 << 20  # bytes of console output
 PRINTED = Path("files", "output.log")  # where W&B keeps it beside the file, too
 UNKNOWN = "_step"

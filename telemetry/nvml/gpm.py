@@ -15,16 +15,7 @@ from functools import partial
 import numpy as np
 
 from gputel.telemetry.machine import Bits, CounterState, GpuLost, Integers, RawRows, Values
-from gputel.telemetry.nvml.library import (
-    INT64,
-    LOST,
-    NOT_SUPPORTED,
-    OK,
-    Handle,
-    Library,
-    error_name,
-    whole,
-)
+from gputel.telemetry.nvml.library import INT64, LOST, NOT_SUPPORTED, OK, Handle, Library, error_name, whole
 from gputel.telemetry.readings import Gpm, Reading
 
 VERSION = 1

@@ -10,16 +10,7 @@ from collections.abc import Callable, Collection, Mapping, MutableMapping, Seque
 from typing import Protocol
 
 from gputel.telemetry.clock import SECOND, Clock
-from gputel.telemetry.machine import (
-    NO_MOMENT,
-    BufferedReader,
-    Gpu,
-    GpuLost,
-    Machine,
-    Reader,
-    Report,
-    Values,
-)
+from gputel.telemetry.machine import NO_MOMENT, BufferedReader, Gpu, GpuLost, Machine, Reader, Report, Values
 from gputel.telemetry.readings import Reading, ReadingRate
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling import watchdog
