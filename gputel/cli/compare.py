@@ -98,7 +98,7 @@ def command(
     skipped: list[Skipped] = []
     named = _named(runs, where, skipped)
     if len(named) > MOST_CURVES:
-        _refuse_options_of_curves(click.get_current_context())
+        _refuse_options_of_curves()
         _compare_totals(named, kinds, out, force=force, as_json=as_json)
         return
     place = " ".join(runs) or f"--where {where}"
@@ -148,13 +148,9 @@ def _named(words: Sequence[str], where: str | None, skipped: list[Skipped]) -> l
     return [source for path in chosen for source in sources.find(str(path))[:1]]
 
 
-def _refuse_options_of_curves(context: click.Context) -> None:
+def _refuse_options_of_curves() -> None:
     """Ends with a line if an option was typed that totals alone cannot answer."""
-    typed = [
-        f"--{name}"
-        for name in OF_CURVES
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    ]
+    typed = [f"--{name}" for name in OF_CURVES if options.was_typed(name)]
     if typed:
         raise click.UsageError(
             f"{', '.join(typed)} needs the curves, which are compared of at most {MOST_CURVES} runs; "

@@ -127,14 +127,14 @@ def checked(
         from gputel.analysis.render import files
 
         files.check(kinds, out, name, others, force=force)
-    elif _was_typed("out"):
+    elif was_typed("out"):
         each = ", ".join(f"--{flag}" for flag in (*tables, *FLAGS) if flag in flags)
         raise click.UsageError(f"--out says where to write, and nothing is to be written; add one of {each}")
     return kinds
 
 
-def _was_typed(option: str) -> bool:
-    """And does not come from a setting, which stands there for every call."""
+def was_typed(option: str) -> bool:
+    """Whether an option was given on the command line, and not by a setting, which counts for every call."""
     source = click.get_current_context().get_parameter_source(option)
     return source is click.core.ParameterSource.COMMANDLINE
 
