@@ -11,8 +11,10 @@ import contextlib
 import ctypes
 import importlib
 import json
+import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -85,10 +87,47 @@ def gil() -> None:
     ctypes.PyDLL(None).read(pipe, ctypes.create_string_buffer(1), 1)  # planted: gil
 
 
+def thread() -> None:
+    """The training is in a thread of its own."""
+    trains = threading.Thread(target=asleep, daemon=True)
+    trains.start()
+    trains.join()
+
+
+def asleep() -> None:
+    hung()
+    time.sleep(1000)  # planted: thread
+
+
 def healthy() -> None:
     """Evaluates and saves on one rank while the others wait for it: slow, and no hang."""
-    model = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(16)))
     hung()
+    evaluate()
+
+
+def program() -> None:
+    """Waits for a program that is at work, such as a compiler."""
+    hung()
+    subprocess.run([sys.executable, "-S", "-c", "while True: pass"], check=False)
+
+
+def pool() -> None:
+    """Evaluates in another process."""
+    with multiprocessing.get_context("fork").Pool(1) as workers:
+        hung()
+        workers.apply(evaluate)
+
+
+def threads() -> None:
+    """Evaluates in a thread."""
+    hung()
+    works = threading.Thread(target=evaluate, daemon=True)
+    works.start()
+    works.join()
+
+
+def evaluate() -> None:
+    model = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(16)))
     with tempfile.TemporaryDirectory() as folder:
         while True:
             for _ in range(20):
@@ -103,7 +142,11 @@ KINDS: dict[str, Callable[[], None]] = {
     "collective": collective,
     "stop": stop,
     "gil": gil,
+    "thread": thread,
     "healthy": healthy,
+    "program": program,
+    "pool": pool,
+    "threads": threads,
 }
 
 
