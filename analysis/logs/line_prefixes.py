@@ -40,7 +40,7 @@ _DRAWN = lazy_regex(
     rb"(?=\W?%b|.*(?i:epoch|step|iter)\w*\W{0,3}\d)" % STAMP
 )
 _OWN = lazy_regex(rb"(?:\[[^\]\nA-Za-z]*[A-Za-z][^\]\n]*\]:?|[\w.-]+:|[\w.-]+ *\|)(?= )")
-_PLACE = lazy_regex(rb"(?i)ep|step|iter|batch|it\b")
+_PLACE = lazy_regex(rb"(?i)ep|step|iter|batch|it\b|\be\d+\b")
 _COMMON = 0.7  # share of the lines
 _FEW = 8
 

@@ -28,6 +28,12 @@ def test_host_on_most_lines_is_a_prefix_and_a_counter_is_none() -> None:
     assert strip_prefixes(counters) == counters
 
 
+def test_epoch_of_one_letter_is_no_host() -> None:
+    """Without it, steps that begin again with each epoch look like restarts."""
+    lines = [b"[E%d] step %d loss 2.5" % (i // 4, i % 4) for i in range(12)]
+    assert strip_prefixes(lines) == lines
+
+
 def test_bracket_that_never_closes_takes_no_time_to_give_up() -> None:
     line = b"[[" + b"0.5e-3, name " * 20_000
     assert strip_prefixes([line]) == [line]
