@@ -70,7 +70,7 @@ def _falls(log: ParsedRows) -> Iterator[Doubt]:
     """
     restarts = log.events.filter((pl.col("kind") == "restart") & (pl.col("text") == BEGIN_AGAIN))
     records = log.records.height
-    outer = [name for name in log.metrics() if OUTER.fullmatch(name)]
+    outer = filter(OUTER.fullmatch, log.metrics())
     says_why = any(log.records[name].n_unique() > restarts.height for name in outer)
     is_batch = "batch" in log.sources and not {"epoch", "step", "iteration"} & log.sources.keys()
     many = restarts.height >= (1 if is_batch else MOST_FALLS)
@@ -188,17 +188,18 @@ def _constant(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def _repeats(log: ParsedRows) -> Iterator[Doubt]:
-    """Records that repeat the one before: its step and all of its figures."""
+    """Records that repeat the one before: its step, and all of its figures or a loss of five digits."""
     rows = log.records
-    if rows.height < FEWEST:
-        return
-    place = [name for name in ("phase", "attempt", "rank", "epoch", "step") if name in rows.columns]
-    same = [pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*place, *log.metrics())]
-    again = rows.filter(pl.all_horizontal(pl.col("step").is_not_null(), *same))
-    if again.height > MOST_REPEATED * rows.height:
+    same = {name: pl.col(name).eq_missing(pl.col(name).shift(1)) for name in rows.columns}
+    place = [same[name] for name in ("phase", "attempt", "rank", "epoch", "step") if name in same]
+    repeats = pl.all_horizontal([same[name] for name in log.metrics()])
+    if "loss" in same:
+        repeats |= same["loss"] & (pl.col("loss").round_sig_figs(4) != pl.col("loss"))
+    again = rows.filter(pl.all_horizontal(pl.col("step").is_not_null(), repeats, *place))
+    if again.height > MOST_REPEATED * rows.height and rows.height >= FEWEST:
         yield _doubt(
             "repeated-records",
-            f"{again.height:,} of {rows.height:,} records repeat the step and all figures of the one before",
+            f"{again.height:,} of {rows.height:,} records repeat the step and the figures of the one before",
             "several handlers, or processes, print each line; `steps` counts each once",
             {"repeated": again.height, "records": rows.height},
             again["line"][0],
@@ -254,9 +255,7 @@ def _spacing(log: ParsedRows) -> Iterator[Doubt]:
     rows = rows.filter(pl.col("step").is_not_null() & pl.col("rank").is_null())
     if rows.height < 2 * FEWEST:
         return
-    last = rows.filter(
-        (pl.col("phase") == pl.col("phase").last()) & (pl.col("attempt") == pl.col("attempt").last())
-    )
+    last = rows.filter(pl.all_horizontal(pl.col("phase", "attempt") == pl.col("phase", "attempt").last()))
     gaps, lines = np.diff(last["step"].to_numpy()), last["line"].to_numpy()[1:]
     if "epoch" in last.columns:  # the last batch of an epoch may come early
         inside = np.diff(np.floor(last["epoch"].to_numpy())) == 0

@@ -175,9 +175,11 @@ def test_steps_that_jump_to_and_fro_are_doubtful(read: Read) -> None:
 
 
 def test_records_that_two_handlers_print_are_doubtful_and_those_of_two_ranks_are_not(read: Read) -> None:
-    lines = [f"step {n} | loss {3 - n / 100:.4f} | lr 1.0e-04" for n in range(20)]
+    lines = [f"step {n} | loss {3 - n / 101:.5f} | lr 1.0e-04" for n in range(20)]
     assert kinds(read("".join(f"{line}\n{line}\n" for line in lines))) == ["repeated-records"]
     assert kinds(read("".join(f"[rank0] {line}\n[rank1] {line}\n" for line in lines))) == []
+    with_time = [f"{line} | dt {n % 7}.50ms\n{line} | dt {n % 5}.25ms\n" for n, line in enumerate(lines)]
+    assert kinds(read("".join(with_time))) == ["repeated-records"]
 
 
 def test_steps_with_two_validation_losses_are_doubtful_and_one_loss_in_fewer_digits_is_one(
