@@ -192,7 +192,7 @@ def _repeats(log: ParsedRows) -> Iterator[Doubt]:
     rows = log.records
     same = {name: pl.col(name).eq_missing(pl.col(name).shift(1)) for name in rows.columns}
     place = [same[name] for name in ("phase", "attempt", "rank", "epoch", "step") if name in same]
-    repeats = pl.all_horizontal([same[name] for name in log.metrics()])
+    repeats = pl.all_horizontal(pl.col("step").is_not_null(), *(same[name] for name in log.metrics()))
     if "loss" in same:
         repeats |= same["loss"] & (pl.col("loss").round_sig_figs(4) != pl.col("loss"))
     again = rows.filter(pl.all_horizontal(pl.col("step").is_not_null(), repeats, *place))
