@@ -155,12 +155,16 @@ class _LazyResults:
         return None if stop is None or self._reached_its_end() else stop
 
     def _cut_off(self) -> LogEvent | None:
-        """Says where a log ends that does not say how; None if it prints no total."""
+        """Says what stopped a run that does not say how it ended, else where; None if it prints no total."""
+        last = _last_line(self.records)
+        stopped = next((e for e in self.outcome.events if e.kind == "stop" and e.line > last), None)
+        if stopped is not None:
+            return stopped
         goal = self._goal()
         if goal is None:
             return None
         reached, total, _ = goal
-        return LogEvent("", _last_line(self.records), f"log ends at step {reached:,.0f} of {total:,.0f}")
+        return LogEvent("", last, f"log ends at step {reached:,.0f} of {total:,.0f}")
 
     def _reached_its_end(self) -> bool:
         """Whether the last phase reached the last step of a total that the log printed."""

@@ -61,7 +61,8 @@ SIGNS = (
     ),
     _sign(
         "stop",
-        rb"(?i)\bearly[- ]?stopp(?:ing|ed)\b\s*(?:$|[.!]|at\b|after\b|trigger|because|condition met|now\b)"
+        rb"(?i)\bearly[- ]?stopp(?:ing|ed)\b\s*(?:$|[.!]|at\b|after\b|trigger|because|condition met|now\b"
+        rb"|[:,-] (?:val\w*[ _])?(?:loss |metric )?(?:no|has not|did not|not)\b[^\n]{0,20}\bimprov)"
         rb"|\bstopping early\b|\bsignaling trainer to stop\b|\bstopped early\b",
     ),
     _sign(

@@ -117,6 +117,7 @@ def test_bar_that_was_broken_off_in_its_last_epoch_did_not_come_to_its_end(
         ("Restarting worker group", "restart"),
         ("Loss is NaN, stopping training", "nan"),
         ("Early stopping at step 5", "stop"),
+        ("Early stopping: no improvement in 3 evaluations. Best val_loss 3.1 at step 300", "stop"),
         ("NCCL error: unhandled system error", "nccl"),
     ],
 )
@@ -131,6 +132,8 @@ def test_line_is_an_event(text: str, kind: str, read: Callable[..., Any]) -> Non
         "resume: false",
         "Press Ctrl+C to stop, a checkpoint will be saved",
         "early_stopping_patience=3",
+        "Early stopping: False",
+        "early stopping: patience 3, min improvement 0.01",
         "W0317 NaN or Inf found in input tensor.",
         'print(f"Saved checkpoint to {path}")',
         "NCCL INFO Using network IB",

@@ -27,6 +27,12 @@ def test_last_step_of_a_printed_total_completes_a_run(
     assert read("".join(LINE.format(i, 5 - i / 9) for i in range(last + 1))).status == status
 
 
+def test_early_stop_is_why_a_log_ends_before_its_total(read: Callable[[str], Log]) -> None:
+    stop = "Early stopping: no improvement in 3 evaluations"
+    log = read("".join(LINE.format(i, 5 - i / 9) for i in range(6)) + stop + "\n")
+    assert (log.status, log.cause and (log.cause.line, log.cause.text)) == ("unknown", (7, stop))
+
+
 def test_live_log_that_has_not_ended_is_running() -> None:
     for live, status in ((True, "running"), (False, "unknown")):
         parser = make_parser()
