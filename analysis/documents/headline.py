@@ -39,6 +39,8 @@ def headline(report: Report, price: float | None) -> FactList:
 
 def _ended_by(cause: LogEvent) -> str:
     """`line 34: KeyboardInterrupt (SIGINT, which Ctrl-C sends)`: Python's word for it does not say who."""
+    if not cause.kind and not cause.fatal:  # where it ends is not what ended it
+        return f"unknown: {cause.text}" + (f", in line {cause.line:,}" if cause.line else "")
     where = f"line {cause.line}: " if cause.line else ""
     who = " (SIGINT, which Ctrl-C sends)" if "KeyboardInterrupt" in cause.text else ""
     return f"{where}{cause.text}{who}"

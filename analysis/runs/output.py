@@ -50,7 +50,7 @@ def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
     logs = [(node, log) for node, log in outputs if log is not None]
     whole = _joined(logs, folder.name, str(path)) if logs else _nothing(folder.name, str(path))
     open_ended = any(not description.get("ended") for description in facts)
-    status, cause = ending(whole.status, whole.cause, facts, whole.lines or 0)
+    status, cause = ending(whole.status, whole.cause, facts)
     started = [wall for fact in facts if (wall := run_folder.wall_ns(fact, "started")) is not None]
     ended = [wall for fact in facts if (wall := run_folder.wall_ns(fact, "ended")) is not None]
     return replace(
@@ -61,11 +61,11 @@ def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
 
 
 def ending(
-    status: Status, cause: LogEvent | None, facts: Sequence[Mapping[str, Any]], line: int = 0
+    status: Status, cause: LogEvent | None, facts: Sequence[Mapping[str, Any]]
 ) -> tuple[Status, LogEvent | None]:
     """Returns how a run ended and why: by what it printed, by what stopped it, and by its exit codes.
 
-    `status` and `cause` are what its log says, and `line` is the log's last.
+    `status` and `cause` are what its log says. What no line says has the line 0.
     Only the last segment of each node counts, and only codes of a command: a recording without one has none.
     """
     last = {description.get("node_rank"): description for description in facts}.values()
@@ -75,7 +75,7 @@ def ending(
         return ("running" if status == "unknown" else status), cause
     stopped = next((reason for description in last if (reason := description.get("stopped"))), None)
     if stopped:
-        return "interrupted", LogEvent("stop", line, str(stopped.get("text")), fatal="interrupted")
+        return "interrupted", LogEvent("stop", 0, str(stopped.get("text")), fatal="interrupted")
     codes = [
         code for description in last if description.get("argv") and (code := _code(description)) is not None
     ]
@@ -86,9 +86,9 @@ def ending(
     signals = [code for code in codes if code in SIGNALS]
     if signals and status == "unknown":
         text = f"the command was ended by {SIGNALS[signals[0]]}"
-        return "interrupted", LogEvent("stop", line, text, fatal="interrupted")
+        return "interrupted", LogEvent("stop", 0, text, fatal="interrupted")
     code = next(code for code in codes if code)
-    return "failed", cause or LogEvent("", line, f"the command ended with exit code {code}", fatal="failed")
+    return "failed", cause or LogEvent("", 0, f"the command ended with exit code {code}", fatal="failed")
 
 
 def _code(description: Mapping[str, Any]) -> int | None:

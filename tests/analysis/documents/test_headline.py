@@ -56,6 +56,13 @@ def test_ending_says_which_signal_it_was(tmp_path: Path, last: str, words: str) 
     assert words in lines["ended by"]
 
 
+def test_log_that_is_cut_off_says_where_it_ends_and_not_that_this_ended_it(tmp_path: Path) -> None:
+    steps = [f"step {step:05d}/00100 (1.00%) | loss: 3.0 | dt: 100.00ms" for step in range(30)]
+    (tmp_path / "cut.log").write_text("\n".join(steps) + "\n")
+    lines = headline(make_report(read_run(tmp_path / "cut.log")), None).known()
+    assert lines["ended by"] == "unknown: log ends at step 29 of 100, in line 30"
+
+
 def test_command_that_printed_nothing_has_the_status_that_its_recorder_saw(tmp_path: Path) -> None:
     """A report of a Ctrl-C before the first line names the status and no line of an empty log."""
     clock = {"started": {"wall_ns": START}, "ended": {"wall_ns": START + 5 * SECOND}}
