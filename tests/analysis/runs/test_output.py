@@ -100,8 +100,8 @@ def test_ending_follows_from_exit_code_stop_and_output(
     log = gputel.parse(tmp_path / "d12")
     assert log.status == status
     assert (log.cause and log.cause.text) == cause
-    if log.cause:
-        assert log.cause.line == (3 if log.cause.text in last else 0), "what the recorder knows stands in no line"
+    if log.cause:  # what the recorder knows stands in no line
+        assert log.cause.line == (3 if log.cause.text in last else 0)
 
 
 def test_log_that_is_cut_off_says_where(tmp_path: Path) -> None:
