@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 
+from gputel.telemetry.secrets import mask
+
 MOST = 100  # bytes
 
 
@@ -79,6 +81,11 @@ def _unique_ends(paths: Mapping[int, tuple[str, ...]]) -> dict[int, str]:
 
 
 def _parts(place: Path, name: str) -> tuple[str, ...]:
-    """The parts of a path, the last of which is the run's own name, once where a file is named by its folder."""
-    above = place if place.name != name and place.is_dir() else place.parent
-    return (*above.parts, name) if above.name != name else above.parts
+    """The parts of a path by which a run is called: a folder's own, of a file those of its folder and the name.
+
+    The name stands after a folder that looks like a secret, as the ids of MLflow do: alone it would be masked.
+    """
+    if place.is_dir():
+        return place.parts if mask(place.name) == place.name else (*place.parts, name)
+    above = place.parent
+    return above.parts if above.name == name else (*above.parts, name)

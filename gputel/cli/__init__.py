@@ -101,9 +101,11 @@ def _show_warning(
     from gputel.cli import show
 
     if isinstance(message, DamagedFile):
+        from gputel.telemetry.remote.local_copy import shown
+
         alike = _damaged.setdefault((message.path.name, message.effect), set())
         if str(message) not in alike and len(alike) < MOST_ALIKE:
-            show.note(f"warning: {message}")
+            show.note(f"warning: {shown(message.path)}: {message.effect} ({message.fault})")
         alike.add(str(message))
     else:
         show.note(f"{filename}:{lineno}: {category.__name__}: {message}")

@@ -59,15 +59,11 @@ def test_word_matches_its_path_or_its_glob_through_folders_in_natural_order(tmp_
 
 
 def test_names_are_distinguished_by_as_many_folders_as_that_takes(tmp_path: Path) -> None:
-    """A file may be named by its folder, which then stands once; a folder may have another name than its run."""
+    """A file may be named by its folder, which then stands once; a folder that looks like a secret needs a name."""
+    keys = ["71894b206e054e65b27d54daecbc035f", "d421504eb2b84a378e4880084c8d65be"]
     files = ("csv/logs/v0/metrics.csv", "tb/logs/v0/metrics.csv")
-    (tmp_path / "0a1b").mkdir()
-    places = [*(tmp_path / file for file in files), tmp_path / "0a1b", tmp_path / "b.log", tmp_path / "b.log"]
-    assert unique_names(["v0", "v0", "base", "b", "b"], places) == [
-        "csv/logs/v0",
-        "tb/logs/v0",
-        "base",
-        "b",
-        "b (2)",
-    ]
-    assert unique_names(["base", "base"], [tmp_path / "0a1b", tmp_path / "base"])[0] == "0a1b/base"
+    for folder in ("d16", *keys):
+        (tmp_path / folder).mkdir()
+    places = [tmp_path / name for name in (*files, "b.log", "b.log", "d16", *keys)]
+    found = unique_names(["v0", "v0", "b", "b", "base", "base", "base"], places)
+    assert found == ["csv/logs/v0", "tb/logs/v0", "b", "b (2)", "d16", *(f"{key}/base" for key in keys)]

@@ -21,17 +21,6 @@ def test_runs_of_one_name_are_distinguished_by_folder(tmp_path: Path) -> None:
     assert select.names(runs) == ["a/log", "b/log", "other"]
 
 
-def test_runs_that_are_folders_keep_their_own_names(tmp_path: Path) -> None:
-    for name in ("0a1b", "2c3d"):
-        (tmp_path / name / "metrics").mkdir(parents=True)
-        (tmp_path / name / "meta.yaml").write_text("run_id: x\nrun_name: same\nstatus: 3\n")
-        (tmp_path / name / "metrics" / "loss").write_text("1700000000000 2.5 0\n")
-    assert select.names([read_run(tmp_path / name) for name in ("0a1b", "2c3d")]) == [
-        "0a1b/same",
-        "2c3d/same",
-    ]
-
-
 def test_same_run_twice_is_numbered(tmp_path: Path) -> None:
     once = run(tmp_path / "a.log")
     assert select.names([once, once]) == ["a", "a (2)"]
