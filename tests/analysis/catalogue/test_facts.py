@@ -45,13 +45,13 @@ def test_gpu_hours_are_gpus_times_the_duration(recording: Path) -> None:
     assert row.facts["cost"] == pytest.approx(4 * row.facts["gpu_hours"])
 
 
-def test_gpu_hours_are_those_of_whole_gpus(recording: Path) -> None:
+def test_gpu_hours_are_those_of_whole_gpus(recording: Path, tmp_path: Path) -> None:
     """Beside their MIG instances, which are described as GPUs of their own."""
-    gpus = run_folder.describe(recording)["gpus"]
-    run_folder.update(
-        recording, gpus=[*gpus, *({**gpu, "gpu": f"{gpu['gpu']}:0", "uuid": "MIG"} for gpu in gpus)]
-    )
-    row = facts.computed(recording)
+    run = shutil.copytree(recording, tmp_path / "run")
+    gpus = run_folder.describe(run)["gpus"]
+    parts = ({**gpu, "gpu": f"{gpu['gpu']}:0", "uuid": "MIG"} for gpu in gpus)
+    run_folder.update(run, gpus=[*gpus, *parts])
+    row = facts.computed(run)
     assert row
     assert row.facts["gpu_hours"] == pytest.approx(2 * row.facts["duration_s"] / 3600)
 
