@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_gpu_hours_are_gpus_times_the_duration(recording: Path) -> None:
 def test_gpu_hours_are_those_of_whole_gpus(recording: Path, tmp_path: Path) -> None:
     """Beside their MIG instances, which are described as GPUs of their own."""
     run = shutil.copytree(recording, tmp_path / "run")
-    gpus = run_folder.describe(run)["gpus"]
+    gpus: Any = run_folder.describe(run)["gpus"]
     parts = ({**gpu, "gpu": f"{gpu['gpu']}:0", "uuid": "MIG"} for gpu in gpus)
     run_folder.update(run, gpus=[*gpus, *parts])
     row = facts.computed(run)
