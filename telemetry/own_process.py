@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from gputel.telemetry.user_folders import working_folder
+
 IRREPLACEABLE = ("PYTHONHOME", "PYTHONIOENCODING")
 """Variables that a Python without its environment would miss: no option says the same."""
 
@@ -27,6 +29,7 @@ def options() -> list[str]:
 
 def code(module: str) -> str:
     """With the user's folder last on the path: a file there may have the name of one of our modules."""
-    places = [os.path.abspath(place) for place in sys.path if place]  # noqa: PTH100
-    places.sort(key=lambda place: place == os.getcwd())  # noqa: PTH109
+    here = working_folder()
+    places = [str(here / place) for place in sys.path if place]
+    places.sort(key=lambda place: place == str(here))
     return f"import sys; sys.path[:] = {places!r}; from {module} import main; main(*sys.argv[1:])"

@@ -217,6 +217,7 @@ def _record(
     spawn.fill_standard()
     inside = environment.enter(asked["inside"]) if argv else environment.Inside("off")
     saves_source = argv and not asked["no_source"]
+    save_source = partial(source_code.start, segment.path, argv, working_folder())
     try:
         job = viewer.Job(
             segment.path,
@@ -238,9 +239,7 @@ def _record(
             else [],
             exit_limit=limit,
             locks=() if inside.lock is None else (inside.lock,),
-            save_source=partial(source_code.start, segment.path, argv, working_folder())
-            if saves_source
-            else None,
+            save_source=save_source if saves_source else None,
         )
         with contextlib.suppress(OSError):
             run_folder.update(segment.path, inside=inside.as_json())
