@@ -13,15 +13,16 @@ from gputel.telemetry import own_process
 
 @dataclass(frozen=True)
 class Silence:
-    """How long a silence is too long: `intervals` usual gaps, but `fewest_s`; `start_s` before the tenth read.
+    """How long a silence is too long, as the alarm `stalled` has it: `intervals` usual gaps, but `fewest_s`.
 
-    `work_s` is for a rank that runs in its own code while others wait: it may evaluate, or be in an endless loop.
+    It is `start_s` before the tenth read, and `pause_s` where a rank runs in its own code while others wait: it may
+    evaluate, or be in an endless loop.
     """
 
     intervals: float = 10.0
     fewest_s: float = 60.0
     start_s: float = 900.0
-    work_s: float = 900.0
+    pause_s: float = 900.0
     rounds: int = 3
     every_s: float = 2.0
 

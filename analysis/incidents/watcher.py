@@ -43,7 +43,7 @@ def allowed_s(silence: Silence, reads: Sequence[int]) -> float:
 
 def may_be_work(verdict: HangVerdict, silent_s: float, silence: Silence) -> bool:
     """Whether the rank for which the others wait may still evaluate or save: it runs in its own code."""
-    return verdict.standing is not None and verdict.standing.runs and silent_s < silence.work_s
+    return verdict.standing is not None and verdict.standing.runs and silent_s < silence.pause_s
 
 
 class HangWatcher:

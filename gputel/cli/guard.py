@@ -80,7 +80,7 @@ def watching(segment: Path, folder: Path) -> Callable[[int], Sequence[str]]:
     from gputel.analysis.incidents.instructions import Silence, WatchOrder
 
     stalled = next((rule.thresholds for rule in rules.load((), _stalled()) if rule.name == "stalled"), {})
-    limits = {key: value for key, value in stalled.items() if key in ("intervals", "fewest_s", "start_s")}
+    limits = {name: value for name, value in stalled.items() if name in Silence.__dataclass_fields__}
     order = WatchOrder(str(segment.resolve()), str(folder), os.getpid(), silence=Silence(**limits))
     return lambda command: replace(order, command=command).as_argv()
 
