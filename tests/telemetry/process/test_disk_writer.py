@@ -195,6 +195,67 @@ def test_lines_that_were_given_up_leave_a_gap_and_no_wrong_time(small_disk: Path
     assert full.ledger.skipped > 0
 
 
+def test_each_of_two_gaps_has_the_place_at_which_its_lines_are_missing(tmp_path: Path) -> None:
+    """Lines are given up, others are written, and lines are given up again."""
+    full = FullDisk(tmp_path)
+    numbers = iter(range(100_000))
+
+    def put(count: int) -> None:
+        for _ in range(count):
+            full.put(next(numbers))
+
+    def give_up() -> int:
+        put(12_000)
+        full.ledger.shown = full.ring.head
+        missing = full.ledger.skipped
+        full.queues.make_room()
+        return (full.ledger.skipped - missing) // 1000
+
+    put(20)
+    full.queues.write()
+    first = give_up()
+    full.queues.write()
+    middle = full.ring.head // 1000
+    second = give_up()
+    full.queues.write()
+    kept = [*range(20), *range(20 + first, middle), *range(middle + second, full.ring.head // 1000)]
+    assert first > 0
+    assert second > 0
+    assert full.stamped() == [(1000 + i, b"%0999d\n" % i) for i in kept]
+    gaps = [end for wall, end in output_index.read(tmp_path / "output.idx") if wall is None]
+    assert sorted(set(gaps)) == [20_000, (middle - first) * 1000]
+
+
+def test_record_of_the_index_that_a_full_disk_tears_is_written_whole_later(tmp_path: Path) -> None:
+    """The process may write 40 bytes into a file: two and a half records."""
+    program = r"""
+import os, resource
+from pathlib import Path
+from gputel.telemetry.process.disk_writer import OutputQueues
+from gputel.telemetry.process.output_index import RECORD
+from gputel.telemetry.process.shared_memory import Ledger, Ring
+output, stamps = Ring(1 << 20), Ring(1 << 20)
+files = [os.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND) for name in ("output.log", "output.idx")]
+queues = OutputQueues(output, stamps, *files, Ledger())
+for number in range(4):
+    output.put(b"line\n")
+    stamps.put(RECORD.pack(1000 + number, output.head))
+resource.setrlimit(resource.RLIMIT_FSIZE, (40, resource.RLIM_INFINITY))
+try:
+    queues.write()
+except OSError as error:
+    print(error.strerror, Path("output.idx").stat().st_size)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+queues.write()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "No space left on device 32\n"
+    stamped = list(output_index.lines(tmp_path / "output.log", tmp_path / "output.idx"))
+    assert stamped == [(1000 + number, b"line\n") for number in range(4)]
+
+
 def hanging_disk(ring: Ring, folder: Path) -> tuple[DiskWriter, int, Ledger]:
     """A pipe without a reader takes 64 KiB and then, like a hung disk, holds its writer."""
     reading, writing = os.pipe()
