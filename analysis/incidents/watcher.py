@@ -11,7 +11,7 @@ import os
 import select
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -49,13 +49,13 @@ def may_be_work(verdict: HangVerdict, silent_s: float, silence: Silence) -> bool
 class HangWatcher:
     """Watches one segment until its command and its recorder have ended."""
 
-    def __init__(self, order: WatchOrder) -> None:
-        self._order = order
+    def __init__(self, order: WatchOrder, now: Callable[[], float] = time.monotonic) -> None:
+        self._order, self._now = order, now
         self._segment, self._folder = Path(order.segment), Path(order.folder)
         self._reads: list[int] = []
         self._size = 0
-        self._since_s = self._asked_s = time.monotonic()
-        self._written = [time.monotonic() for _ in incident.read(self._segment)]
+        self._since_s = self._asked_s = self._now()
+        self._written = [self._now() for _ in incident.read(self._segment)]
         self._removed = False
         self._known = ""
         """What was written of this silence; the same is not written again."""
@@ -82,7 +82,7 @@ class HangWatcher:
     def look(self) -> None:
         """Asks the training if the silence is long, and writes what holds it up."""
         self._read_index()
-        now = time.monotonic()
+        now = self._now()
         allowed = allowed_s(self._order.silence, self._reads)
         asked = max(0.0, self._asked_s - self._since_s)
         if now - self._since_s < max(allowed, 2 * asked) or not self._may_write(now, allowed):
@@ -115,14 +115,14 @@ class HangWatcher:
                 wall for wall, _ in RECORD.iter_unpack(index.read(min(size, READS * RECORD.size))) if wall
             ]
         self._reads, self._size = stamps, size
-        self._since_s = self._asked_s = time.monotonic()
+        self._since_s = self._asked_s = self._now()
         self._known = ""
 
     def _write(self, verdict: HangVerdict, found: Sequence[Standing]) -> None:
         wall = run_folder.now_ns(self._segment)
         since = self._reads[-1] if self._reads else None
         written = incident.write(self._segment, wall, since, verdict, found)
-        self._written.append(time.monotonic())
+        self._written.append(self._now())
         self._known = verdict.sentence
         place = str(written.folder.relative_to(self._segment))
         events.append(self._segment, wall, incident.KIND, written.line, place=place, rank=verdict.rank)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,8 +72,10 @@ def print_lines(segment: Path, count: int) -> None:
         index.write(b"".join(output_index.pack(1_795_000_000 * SECOND + n, n) for n in range(count)))
 
 
-def watch(tmp_path: Path, folder: Path, silence: Silence = AT_ONCE) -> HangWatcher:
-    return HangWatcher(WatchOrder(str(tmp_path), str(folder), recorder=0, silence=silence))
+def watch(
+    tmp_path: Path, folder: Path, silence: Silence = AT_ONCE, now: Callable[[], float] = time.monotonic
+) -> HangWatcher:
+    return HangWatcher(WatchOrder(str(tmp_path), str(folder), recorder=0, silence=silence), now)
 
 
 def look_three_times(script: str, folder: Path, tmp_path: Path) -> None:
@@ -93,6 +97,26 @@ def test_training_that_stands_is_written_once(folder: Path, tmp_path: Path) -> N
     (event,) = events.read(tmp_path)
     assert (event["kind"], event["text"]) == ("incident", first.line)
     assert tmp_path / str(event["place"]) == first.folder
+
+
+def test_second_incident_waits_for_ten_times_the_silence_that_is_long(folder: Path, tmp_path: Path) -> None:
+    """The run prints after its first hang, and hangs again."""
+    clock = [100.0]
+    process = start(STANDS, folder, tmp_path)
+    written = []
+    try:
+        watcher = watch(tmp_path, folder, replace(AT_ONCE, fewest_s=5.0), now=lambda: clock[0])
+        for passed_s, prints in ((6.0, True), (6.0, True), (43.0, False), (2.0, False)):
+            if prints:
+                print_lines(tmp_path, 12)
+                watcher.look()
+            clock[0] += passed_s
+            watcher.look()
+            written.append(len(list(events.read(tmp_path))))
+    finally:
+        process.kill()
+        process.communicate()
+    assert written == [1, 1, 1, 2]
 
 
 def test_training_that_prints_nothing_and_moves_is_no_incident(folder: Path, tmp_path: Path) -> None:
