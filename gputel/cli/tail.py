@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LINE_VIEWS = ("plain", "json")
 REFRESH_S = 1.0
-ALARMED = 4
+ALARMED = 4  # the exit code of a tail that an alarm ended
 
 EXAMPLES = (
     "gputel tail latest",
@@ -288,16 +288,17 @@ def _show_on_terminal(asked: Mapping[str, Any], piped: int) -> int:
             has_unicode=text.has_unicode(os.environ),
         )
         try:
-            code = terminal.run()
+            alarmed = terminal.run()
         finally:
             terminal.wait()
     if terminal.fault is not None:
         raise terminal.fault
-    if code:
-        for run in terminal.snapshot.runs:
-            for alarm in run.active:
-                show.note(f"{run.view.name}: {alarm.line}")
-    return code or 0
+    if not alarmed:
+        return 0
+    for run in terminal.snapshot.runs:
+        for alarm in run.active:
+            show.note(f"{run.view.name}: {alarm.line}")
+    return ALARMED
 
 
 @contextlib.contextmanager

@@ -28,7 +28,6 @@ from gputel.analysis.live.terminal.snapshots import Snapshot
 from gputel.analysis.live.terminal.text import in_ascii
 
 Feed = Callable[[threading.Event], Iterator[Snapshot]]
-ALARMED = 4
 READING_S = 0.25
 
 
@@ -86,8 +85,11 @@ class Canvas(Widget):
         return Strip(text.render(self.app.console), text.cell_len).adjust_cell_length(self.size.width)
 
 
-class Terminal(App[int]):
-    """The app. A thread iterates over `feed`, which ends when the event passed to it is set."""
+class Terminal(App[bool]):
+    """The app, whose value is True if an alarm ended it.
+
+    A thread iterates over `feed`, which ends when the event passed to it is set.
+    """
 
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen { background: ansi_default; color: ansi_default; overflow: hidden; }"
@@ -158,11 +160,11 @@ class Terminal(App[int]):
             self.bell()
         self._draw()
         if self._exits and self.snapshot.alarmed:
-            self.exit(ALARMED)
+            self.exit(True)
 
     def on_feed_failed(self, message: FeedFailed) -> None:
         self.fault = message.error
-        self.exit(1)
+        self.exit()
 
     def on_resize(self, event: events.Resize) -> None:
         self.canvas.lines = []

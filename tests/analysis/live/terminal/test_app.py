@@ -28,7 +28,7 @@ class QueueFeed:
 
 
 def use_terminal(
-    use: Callable[[Terminal, QueueFeed, Pilot[int]], Awaitable[None]], **options: Any
+    use: Callable[[Terminal, QueueFeed, Pilot[bool]], Awaitable[None]], **options: Any
 ) -> Terminal:
     """Runs a terminal of 80 by 24 with the steps of `use`, and returns it."""
     feed = QueueFeed()
@@ -43,7 +43,7 @@ def use_terminal(
     return terminal
 
 
-async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
+async def until(pilot: Pilot[bool], holds: Callable[[], bool]) -> None:
     while not holds():
         await pilot.pause(0.01)
 
@@ -55,7 +55,7 @@ def on_screen(terminal: Terminal) -> str:
 def test_first_reading_is_shown_until_there_is_a_run() -> None:
     """Reading many logs takes a while, in which an empty screen would look as if nothing were found."""
 
-    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
+    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[bool]) -> None:
         await until(pilot, lambda: "reading runs: 12 of 300, 8 s left" in on_screen(terminal))
         feed.queue.put(snapshot_of(RunSnapshot(d16_view())))
         await until(pilot, lambda: "step 250" in on_screen(terminal))
@@ -65,7 +65,7 @@ def test_first_reading_is_shown_until_there_is_a_run() -> None:
 
 
 def test_alarm_appears_and_is_over() -> None:
-    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
+    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[bool]) -> None:
         feed.queue.put(snapshot_of(RunSnapshot(d16_view(), [NAN], [NAN]), alarmed=True, rings=1))
         await until(pilot, lambda: "▲ 1 alarm" in on_screen(terminal))
         feed.queue.put(snapshot_of(RunSnapshot(d16_view(), [], [NAN, replace(NAN, state="off")])))
@@ -76,7 +76,7 @@ def test_alarm_appears_and_is_over() -> None:
 
 
 def test_only_changed_lines_are_drawn() -> None:
-    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
+    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[bool]) -> None:
         feed.queue.put(snapshot_of(RunSnapshot(d16_view())))
         await until(pilot, lambda: "step 250" in on_screen(terminal))
         drawn = terminal.canvas.drawn
@@ -92,7 +92,7 @@ def test_only_changed_lines_are_drawn() -> None:
 
 
 def test_keys_choose_what_is_shown() -> None:
-    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
+    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[bool]) -> None:
         feed.queue.put(snapshot_of(RunSnapshot(d16_view("d16")), RunSnapshot(d16_view("d20"))))
         await until(pilot, lambda: "status" in on_screen(terminal))
         for key, expected in (
@@ -113,7 +113,7 @@ def test_keys_choose_what_is_shown() -> None:
 
 
 def test_keys_without_effect_are_not_shown() -> None:
-    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
+    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[bool]) -> None:
         feed.queue.put(snapshot_of(RunSnapshot(d16_view())))
         await until(pilot, lambda: "step 250" in on_screen(terminal))
         last = on_screen(terminal).splitlines()[-1]
@@ -124,7 +124,7 @@ def test_keys_without_effect_are_not_shown() -> None:
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
 def test_q_and_ctrl_c_end_the_view(key: str) -> None:
-    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
+    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[bool]) -> None:
         feed.queue.put(snapshot_of(RunSnapshot(d16_view())))
         await until(pilot, lambda: "step 250" in on_screen(terminal))
         await pilot.press(key)
@@ -132,19 +132,19 @@ def test_q_and_ctrl_c_end_the_view(key: str) -> None:
     assert use_terminal(use).return_value is None
 
 
-def test_view_ends_with_4_on_an_alarm_if_asked() -> None:
-    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
+def test_view_says_that_an_alarm_ended_it_if_asked() -> None:
+    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[bool]) -> None:
         feed.queue.put(snapshot_of(RunSnapshot(d16_view(), [NAN]), alarmed=True))
         await until(pilot, lambda: terminal.return_value is not None)
 
-    assert use_terminal(use, exit_on_alarm=True).return_value == 4
+    assert use_terminal(use, exit_on_alarm=True).return_value is True
 
 
 def test_bell_rings_once_per_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
     rung: list[bool] = []
     monkeypatch.setattr(Terminal, "bell", lambda _: rung.append(True))
 
-    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
+    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[bool]) -> None:
         for step in (1, 2, 3):
             feed.queue.put(snapshot_of(RunSnapshot(d16_view(step=step), [NAN]), rings=1))
         await until(pilot, lambda: "step 3/" in on_screen(terminal))
@@ -169,7 +169,7 @@ def test_error_while_following_ends_the_view_and_is_passed_on() -> None:
 
 
 def test_question_mark_shows_the_keys_and_hides_them_again() -> None:
-    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
+    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[bool]) -> None:
         feed.queue.put(snapshot_of(RunSnapshot(d16_view())))
         await until(pilot, lambda: "step 250" in on_screen(terminal))
         await pilot.press("question_mark")
@@ -182,7 +182,7 @@ def test_question_mark_shows_the_keys_and_hides_them_again() -> None:
 
 
 def test_terminal_without_unicode_shows_ascii() -> None:
-    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
+    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[bool]) -> None:
         feed.queue.put(snapshot_of(RunSnapshot(d16_view("名前", gpus=[h100(0)]), [NAN])))
         await until(pilot, lambda: "step 250" in on_screen(terminal))
         assert on_screen(terminal).isascii()
