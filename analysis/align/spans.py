@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -24,6 +24,7 @@ from gputel.analysis.runs.printed_times import LONG, LONGER
 
 if TYPE_CHECKING:
     from gputel.analysis.align.step_time import StepTime
+    from gputel.analysis.align.timed_log import TimedLog
     from gputel.analysis.align.windows import Numbers
     from gputel.analysis.runs import RunData
 
@@ -62,13 +63,42 @@ class Span:
         return self.kind, *place, self.text if printed else None, self.contains
 
 
+class SaveBehind(NamedTuple):
+    """When a save behind all other lines ended, in ns; `error_s` is None where no line tells how long it took."""
+
+    middle: int
+    error_s: float | None
+
+
+def last_save(tables: TimedLog) -> SaveBehind | None:
+    """Returns when the last save ended; None if an evaluation or a step follows it, or its lines have no times.
+
+    It was written at its last line, unless a line announced it: then it ended somewhere before the line behind.
+    """
+    if tables.last_save is None:
+        return None
+    others = pl.concat([tables.records["line"], tables.evals["line"]])
+    saved = (pl.col("kind") == "checkpoint") & (pl.col("line") > pl.lit(others.max()))
+    last = tables.events.filter(saved).tail(1)
+    if last.is_empty():
+        return None
+    line, behind = tables.last_save
+    if not save_words(alike((last["text"].item() or "").encode())).announces:
+        return SaveBehind(line + tables.cut_ns, 0.0)
+    if behind is None:
+        return SaveBehind(line + tables.cut_ns, None)
+    return SaveBehind((line + behind) // 2 + tables.cut_ns, (behind - line) / 2e9)
+
+
 def cut_spans(subject: RunData) -> pl.DataFrame:
     """Cuts a run into spans; with a column `node` if several nodes printed records."""
     tables = timed_log(subject)
     resolution_ns = round(tables.resolution_s * 1e9)
     times = step_times(tables) if resolution_ns else {}
+    save = last_save(tables)
     frames = {
-        node: of_marks(marks, resolution_ns, times) for node, marks in log_marks(subject, tables).items()
+        node: of_marks(marks, resolution_ns, times, save and save.middle)
+        for node, marks in log_marks(subject, tables).items()
     }
     if len(frames) == 1:
         return next(iter(frames.values()))
@@ -78,13 +108,19 @@ def cut_spans(subject: RunData) -> pl.DataFrame:
 
 
 def of_marks(
-    marks: Sequence[LogMark], resolution_ns: int = 0, times: Mapping[str, StepTime] = MappingProxyType({})
+    marks: Sequence[LogMark],
+    resolution_ns: int = 0,
+    times: Mapping[str, StepTime] = MappingProxyType({}),
+    saved: int | None = None,
 ) -> pl.DataFrame:
     """Cuts the marks of one node, with times of a given resolution, into a frame of spans.
 
-    `times` are those of a step of each phase.
+    `times` are those of a step of each phase; `saved` is when a save ended that is the last mark.
     """
-    rows = [span.row() for span in _merged(_cut(marks, resolution_ns, times))]
+    cut = [*_cut(marks, resolution_ns, times)]
+    if cut and saved is not None and marks[-1].kind == "checkpoint" and saved > marks[-1].time:
+        cut.append(Span("checkpoint", marks[-1].time, saved, marks[-1], text=marks[-1].text))
+    rows = [span.row() for span in _merged(iter(cut))]
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     return frame.with_columns(pl.col("start", "end").cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from gputel.analysis.logs.outcome import SaveEnd
 from gputel.telemetry.clock import SECOND
 
 WHOLE_SECOND = 1.0  # resolution of most timestamps in logs, in s
@@ -19,7 +20,7 @@ class TimedLog:
     two times, 0 of a recorder's and of printed step times. Without timestamps (`stamped`), only the length of steps
     is known. `late_error_s` is how far off a line may be that came late, moved or not. `brief`: most evaluations
     and checkpoints take about as long as the resolution, so a time of one means little. `dt_digit_ms` is what the
-    last printed digit of step times stands for, 0 if unknown.
+    last printed digit of step times stands for, 0 if unknown. `last_save` says when the log's last save ended.
     """
 
     records: pl.DataFrame
@@ -32,6 +33,7 @@ class TimedLog:
     late_error_s: float = 0.0
     brief: bool = False
     dt_digit_ms: float = 0.0
+    last_save: SaveEnd | None = None
 
     @property
     def cut_ns(self) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis.align.join import JOULES, WHOLE
-from gputel.analysis.align.spans import PRINTED
+from gputel.analysis.align.spans import PRINTED, last_save
 from gputel.analysis.align.step_time import SURE, StepTime
 from gputel.analysis.runs.printed_times import contains_others
 from gputel.analysis.runs.record_gaps import half_digit, rounding_error
@@ -35,7 +35,8 @@ class BorderError:
     `cut_s` is the resolution of the clock, `scatter_s` the deviation of a step behind a border, `drift_s` the error
     that all such steps share, and `between_s` that of steps which were not printed, and of rounded step times.
     `inner_s` is the error of all borders between an evaluation and a checkpoint, which no step is near. `clock_s`
-    is how far the clocks of the log and of the readings may be apart.
+    is how far the clocks of the log and of the readings may be apart. `save_s` is the error of when the last save
+    ended; None if only the other saves tell how long it may have taken.
     """
 
     cut_s: float
@@ -44,6 +45,7 @@ class BorderError:
     between_s: float
     inner_s: float
     clock_s: float = 0.0
+    save_s: float | None = 0.0
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ def border_error(
         if by_dt
         else placed.resolution_s * (_inner_borders(placed) / 12) ** 0.5,
         _apart_s(placed),
+        save.error_s if (save := last_save(placed)) else 0.0,
     )
 
 
@@ -142,7 +145,10 @@ def with_errors(totals: pl.DataFrame, border: BorderError | None, sensor: PowerS
 
 
 def duration_error(border: BorderError | None) -> pl.Expr:
-    """Returns the error of the time of each kind, of rows with `kind` and `spans`; training has those of all."""
+    """Returns the error of the time of each kind; training has those of all.
+
+    Of rows with `kind`, `spans` and `duration_s`.
+    """
     if border is None:
         return pl.lit(None, pl.Float64)
     train = pl.col("kind") == "train"
@@ -154,8 +160,10 @@ def duration_error(border: BorderError | None) -> pl.Expr:
         .then(border.inner_s)
         .otherwise(0.0)
     )
+    usual_s = pl.col("duration_s") / pl.col("spans")
+    last_s = pl.when(pl.col("kind") == "checkpoint").then(usual_s if border.save_s is None else border.save_s)
     scattered = (others + train) * border.cut_s**2 / 6 + others * border.scatter_s**2 + between**2
-    return (SURE**2 * scattered + (others * border.drift_s) ** 2).sqrt()
+    return (SURE**2 * scattered + (others * border.drift_s) ** 2 + last_s.fill_null(0.0) ** 2).sqrt()
 
 
 def energy_errors(sensor: PowerSensor, clock_s: float = 0.0) -> tuple[pl.Expr, pl.Expr]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import polars as pl
 
 from gputel.analysis import columns
-from gputel.analysis.logs.outcome import LogEvent, Status
+from gputel.analysis.logs.outcome import LogEvent, SaveEnd, Status
 from gputel.analysis.logs.patterns import Field, Reject
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class Log:
     composed: bool = False  # the log itself says that no training program printed it
     fault: str | None = None  # why the file could not be read to its end
     began: int | None = None  # the timestamp of its first line that has one
+    last_save: SaveEnd | None = None  # when it ended
     continues: bool = False  # whether its first lines speak of weights that were trained before
     unread: tuple[str, int, int] | None = None  # a loss that no pattern has read, how often, its first line
     has_ambiguous_dates: bool = False  # whether their day and month may stand in either order

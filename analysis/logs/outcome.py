@@ -7,9 +7,9 @@ consequences. A launcher's own error (`ChildFailedError`) is the cause only if n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from gputel.analysis.logs import patterns
 from gputel.analysis.logs.lines import Chunk
 from gputel.analysis.logs.patterns import EngineResult
+from gputel.analysis.logs.prefixes import PREFIX, Stamps
 from gputel.analysis.logs.saved_steps import named_numbers
 from gputel.analysis.logs.signs import (
     DONE,
@@ -51,6 +52,13 @@ class LogEvent:
     rank: str | None = None
     fatal: Fatal | None = None
     amends: bool = False
+
+
+class SaveEnd(NamedTuple):
+    """Timestamps of a save's last line and of the line behind it, which it ended before; None if there is none."""
+
+    line: int
+    behind: int | None
 
 
 _PREFIX = patterns.lazy_regex(
@@ -163,6 +171,17 @@ class Outcome:
                 fatal, kind = sign.fatal or fatal, sign.kind or ""
                 break
         return LogEvent(kind if kind in ("oom", "nccl", "stop") else "", number, text, fatal=fatal)
+
+
+def save_end(lines: Sequence[bytes], stamps: Stamps) -> SaveEnd | None:
+    """Returns when the last save that these lines report ended; None if they report none, or have no timestamps."""
+    for place in range(len(lines) - 1, -1, -1):
+        alike_line = alike(lines[place])
+        if sign_of(alike_line) is SAVE and not save_words(alike_line).intends:
+            times = [stamps.read(line[:PREFIX]) for line in lines[place:]]
+            behind = next((time for time in times[1:] if time is not None), None)
+            return None if times[0] is None else SaveEnd(times[0], behind)
+    return None
 
 
 def _prefix(line: bytes) -> bytes:

@@ -41,6 +41,7 @@ LONG = 40_000  # lines after which inference sees only those that may speak of t
 MOST_BANNERS = 100  # lines that are searched for more facts than the first
 NUMERIC = b"0123456789.,eE+-"  # what the last byte of a cut number may be
 HEAD = 16_384  # bytes in which the first timestamp is looked for, and where the weights come from
+TAIL = 16_384  # bytes in which the end of the last save is looked for
 
 
 class Parser:
@@ -66,7 +67,7 @@ class Parser:
         self._infer = infer
         self._kept: list[Chunk] = []  # all of the log, while its format may be unknown
         self._strange: list[bytes] = []  # its lines that no pattern has read
-        self._head = b""  # the beginning of the log
+        self._head = self._tail = b""  # the beginning of the log, and its end
         self._seen = self._asked = 0
         self._ends = False  # whether the chunk being read is an unfinished last line
         self._lines = Splitter(live=live, first=first_line)
@@ -136,12 +137,18 @@ class Parser:
         return self.records.stamps.first(self._head.splitlines())
 
     @property
+    def tail(self) -> list[bytes]:
+        """The last lines."""
+        return (self._tail if self._seen <= TAIL else self._tail.partition(b"\n")[2]).splitlines()
+
+    @property
     def head(self) -> bytes:
         """The first lines, which say where the weights come from."""
         return self._head
 
     def _keep(self, chunk: Chunk, reading: EngineResult | None = None) -> None:
         self._head = self._head or chunk.data[:HEAD]
+        self._tail = (self._tail + chunk.data[-TAIL:])[-TAIL:]
         self._seen += len(chunk.data)
         if self._infer:
             keep(self._kept, chunk)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -16,7 +17,7 @@ from gputel.analysis.logs.clock_jumps import ClockJump, clock_jump
 from gputel.analysis.logs.date_order import Calendar
 from gputel.analysis.logs.frames import EVALS, PARTIALS, RECORDS, Frame, Places, Together
 from gputel.analysis.logs.log import DEFAULT_PHASE, Log, ReadyResults
-from gputel.analysis.logs.outcome import LogEvent, Outcome, Status
+from gputel.analysis.logs.outcome import LogEvent, Outcome, SaveEnd, Status, save_end
 from gputel.analysis.logs.patterns import Reject
 from gputel.analysis.logs.records import RECORDS as RECORD_ROLES
 from gputel.analysis.logs.saved_steps import begins_where_resumed
@@ -53,7 +54,7 @@ def conclude(
         return replace(_empty(name, source), lines=parser.lines)
     places = _places(assembler)
     calendar = assembler.stamps.calendar(latest or datetime.now(timezone.utc))
-    began = parser.began()
+    began, saved = parser.began(), save_end(parser.tail, copy.copy(assembler.stamps))
     together = together or Together()
     records, evals, partials = (
         together.add(kind, rows, places, calendar)
@@ -75,6 +76,7 @@ def conclude(
         ),
         formats=dict(parser.hits),
         began=None if began is None else calendar.moment(began),
+        last_save=saved and _dated(saved, calendar),
         fault=fault,
         inferred=_understood(parser),
         learned=parser.inferred.text if parser.inferred else None,
@@ -83,6 +85,11 @@ def conclude(
         unread=parser.unread.worst(),
         has_ambiguous_dates=calendar.ambiguous,
     )
+
+
+def _dated(saved: SaveEnd, calendar: Calendar) -> SaveEnd:
+    behind = None if saved.behind is None else calendar.moment(saved.behind)
+    return SaveEnd(calendar.moment(saved.line), behind)
 
 
 @dataclass(eq=False)

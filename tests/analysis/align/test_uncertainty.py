@@ -62,5 +62,39 @@ def test_evaluations_within_every_second_step_time_are_no_scatter_of_steps(tmp_p
     assert 0.0005 < step.error_s < 0.005
 
 
+FILES = [(2.0, "Saved model file to: out/model_000200.pt"), (3.5, "Saved optimizer file to: out/optim_000200.pt"),
+         (5.0, "Saved metadata file to: out/meta_000200.json")]  # fmt: skip
+ANNOUNCED = (0.0, "Saving model checkpoint to out/checkpoint-200")
+
+
+@pytest.mark.parametrize(
+    ("behind", "least_error_s"),
+    [
+        ([*FILES, (90.0, "Peak memory usage: 41213.55MiB")], 0.0),
+        (FILES, 0.0),
+        ([ANNOUNCED, (7.0, "Peak memory usage: 41213.55MiB")], 3.4),
+        ([ANNOUNCED], 5.0),
+    ],
+    ids=["files", "files at the end", "announced", "announced at the end"],
+)
+def test_save_behind_all_steps_ends_with_its_last_line_or_before_the_line_behind(
+    behind: list[tuple[float, str]], least_error_s: float, tmp_path: Path
+) -> None:
+    """A save takes 5 s; one stands within the steps, the other behind them."""
+    at, lines = 0.0, []
+    for number in range(201):
+        if number == 100:
+            lines.append(f"{_stamp(at + 5)} Saved model file to: out/model_000100.pt")
+            at += 5
+        at += 1.0
+        lines.append(f"{_stamp(at)} step {number:05d}/00200 | loss: 3.100000 | dt: 1000.00ms")
+    lines += [f"{_stamp(at + later)} {text}" for later, text in behind]
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    (row,) = (row for row in answer(make_report(read_run(path)))["time"] if row["kind"] == "checkpoint")
+    assert abs(row["duration_s"] - 10.0) <= row["duration_error_s"] + 0.001
+    assert least_error_s <= row["duration_error_s"] < least_error_s + 1.0
+
+
 def _stamp(at: float) -> str:
     return f"2026-03-01 10:{int(at) // 60:02d}:{at % 60:06.3f}"
