@@ -53,7 +53,10 @@ def _placed_log(subject: RunData) -> TimedLog:
     if subject.recording is not None:
         return _on_time(TimedLog(log.records, log.evals, log.events, "per-line timestamps", 0.0))
     if stamps.null_count() < len(stamps):
-        return replace(_on_time(_by_stamps(log)), last_save=log.last_save)
+        placed = _on_time(_by_stamps(log))
+        dated = f"{placed.how}; they have no date, so the readings tell the day"
+        how = dated if log.dated_by == "the readings" else placed.how
+        return replace(placed, how=how, last_save=log.last_save)
     clock = _own_clock(log)
     if clock is None:
         return TimedLog(log.records, log.evals, log.events, None, None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import polars as pl
 
 from gputel.analysis import columns
+from gputel.analysis.logs.date_order import DAY
 from gputel.analysis.logs.outcome import LogEvent, SaveEnd, Status
 from gputel.analysis.logs.patterns import Field, Reject
 
@@ -84,6 +85,7 @@ class Log:
     fault: str | None = None  # why the file could not be read to its end
     began: int | None = None  # the timestamp of its first line that has one
     last_save: SaveEnd | None = None  # when it ended
+    dated_by: str | None = None  # what dates its timestamps, where they have no date
     continues: bool = False  # whether its first lines speak of weights that were trained before
     unread: tuple[str, int, int] | None = None  # a loss that no pattern has read, how often, its first line
     has_ambiguous_dates: bool = False  # whether their day and month may stand in either order
@@ -134,6 +136,18 @@ class Log:
             made.records, made.evals, made.partials, made.events, made.status, made.cause, made.jump
         )
         return replace(self, results=replace(ready, **changes))
+
+    def days_later(self, days: int, dated_by: str) -> Log:
+        """Moves all times by whole days, as something other than its file dates them."""
+        later, shift = pl.col("time") + pl.duration(days=days), days * DAY
+        tables = ("records", "evals", "events")
+        moved = self.with_results(**{name: getattr(self, name).with_columns(later) for name in tables})
+        return replace(
+            moved,
+            began=None if self.began is None else self.began + shift,
+            last_save=self.last_save and self.last_save.later(shift),
+            dated_by=dated_by,
+        )
 
     @cached_property
     def steps(self) -> pl.DataFrame:

@@ -60,6 +60,9 @@ class SaveEnd(NamedTuple):
     line: int
     behind: int | None
 
+    def later(self, shift: int) -> SaveEnd:
+        return SaveEnd(self.line + shift, None if self.behind is None else self.behind + shift)
+
 
 _PREFIX = patterns.lazy_regex(
     rb"^(?:\s*(?:\[[\w.:-]*rank\w*\d+\]:?|\[[\w.-]+\]:|\d+:|\(\w[^()]*pid=\d+[^()]*\)|\w+-?\d+:)\s*)*", re.I

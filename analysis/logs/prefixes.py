@@ -183,6 +183,10 @@ class Stamps:
         day_first = self._order.day_first(latest)
         return Calendar(self._shift(latest), bool(day_first), day_first is None)
 
+    @property
+    def lacks_date(self) -> bool:
+        return self._lacks == "date"
+
     def _shift(self, latest: datetime) -> int:
         """The whole days or years that bring the last time read as close to `latest` as possible."""
         if self._last is None or not self._lacks:

@@ -77,6 +77,7 @@ def conclude(
         formats=dict(parser.hits),
         began=None if began is None else calendar.moment(began),
         last_save=saved and _dated(saved, calendar),
+        dated_by="its file" if assembler.stamps.lacks_date else None,
         fault=fault,
         inferred=_understood(parser),
         learned=parser.inferred.text if parser.inferred else None,

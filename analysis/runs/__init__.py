@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gputel.analysis import stores
+from gputel.analysis.logs.date_order import DAY
 from gputel.analysis.logs.file_times import time_in_name
 from gputel.analysis.logs.files import read_file
 from gputel.telemetry.errors import GputelError
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from gputel.analysis.runs.recording import Recording
 
 
+FROM_ZERO = 60_000_000_000  # ns behind midnight in which a clock that counts from the start begins
 LONGEST_WORD, LONGEST_COMMAND = 60, 320  # letters of a script within a command, and of the whole command
 
 
@@ -158,7 +160,28 @@ def from_table_and_log(table: Path, log: Path, offset_s: float = 0.0) -> RunData
         )
     shift = timedelta(seconds=offset_s)
     rows = _dated(telemetry.rows, table).with_columns(pl.col("time") + shift)
-    return RunData(read_file(log), readings=rows, gpu_names=telemetry.names)
+    return RunData(_on_day_of(rows, read_file(log)), readings=rows, gpu_names=telemetry.names)
+
+
+def _on_day_of(rows: pl.DataFrame, log: Log) -> Log:
+    """Moves a log whose timestamps have no date to the day on which it lies within the readings.
+
+    Leaves it where it shares time with the readings already, and where no day or several would do. Timestamps that
+    begin at midnight may count from the start of the run, and tell nothing.
+    """
+    times = log.records["time"].drop_nulls()
+    if log.dated_by is None or times.is_empty() or (log.began or 0) % DAY < FROM_ZERO:
+        return log
+    (first, last), (begun, ended) = _edges_ns(times), _edges_ns(rows["time"].drop_nulls())
+    if first <= ended and begun <= last:
+        return log
+    days = range(-((first - begun) // DAY), (ended - last) // DAY + 1)
+    return log.days_later(days[0], "the readings") if len(days) == 1 else log
+
+
+def _edges_ns(times: pl.Series) -> tuple[int, int]:
+    in_order = times.dt.epoch("ns").sort()
+    return in_order[0], in_order[-1]
 
 
 def _dated(rows: pl.DataFrame, table: Path) -> pl.DataFrame:

@@ -162,6 +162,30 @@ def test_time_zone_is_recognized(log: Log, table: Table, hours: float, hint: flo
     assert (found["shared_s"], found["offset_s"]) == (0, hint)
 
 
+@pytest.mark.parametrize(
+    ("clock", "hours", "days", "joins"),
+    [("10:00", 1.0, 3, True), ("10:00", 1.0, 0, True), ("10:00", 40.0, 3, False), ("13:00", 1.0, 3, False),
+     ("00:00", 30.0, 40, False)],
+    ids=["copied later", "written at once", "two days would do", "no day would do", "may count from the start"],
+)  # fmt: skip
+def test_times_of_day_are_of_the_day_of_the_readings(
+    clock: str, hours: float, days: int, joins: bool, log: Log, tmp_path: Path
+) -> None:
+    """The readings begin at 9:59:50 on March 1st; the log's file is written some days later."""
+    stamped = [f"{clock}:{n:02d}.500 {step(n)}" for n in range(10, 50)]
+    path = tmp_path / "gpu.csv"
+    seconds = [(START / SECOND) + 3600 * hours * n / 100 - 10 for n in range(101)]
+    rows = [f"{datetime.fromtimestamp(at, timezone.utc):%Y-%m-%dT%H:%M:%S.%f},0,300\n" for at in seconds]
+    path.write_text("timestamp,gpu,power_w\n" + "".join(rows))
+    subject = runs.from_table_and_log(path, log(stamped, days * 86_400 + 60))
+    sampled, placed = gpu_samples(subject), timed_log(subject)
+    assert sampled is not None
+    found = overlap(cut_spans(subject), sampled.edges)
+    assert found is not None
+    assert (found["share"] == 1.0) == joins
+    assert (placed.how or "").endswith("the readings tell the day") == (joins and days > 0)
+
+
 def test_table_that_counts_seconds_only_ends_when_its_file_was_written(tmp_path: Path, log: Log) -> None:
     path = tmp_path / "elapsed.csv"
     path.write_text("elapsed_sec,gpu0_power_w\n" + "".join(f"{n},{300 + n}\n" for n in range(60)))
