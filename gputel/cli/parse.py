@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -188,7 +189,7 @@ def _write_format(logs: list[Log], path: Path, *, force: bool) -> None:
     learned = log.learned + "".join(_samples(log, log.learned))
     files.write([files.File(path, learned.encode())], force=force)
     show.note(f"wrote {path}")
-    show.note(f"next: gputel parse LOG --format {path}")
+    show.note(f"next: {shlex.join(['gputel', 'parse', log.source, '--format', str(path)])}")
 
 
 def _print_json(logs: list[Log], errors: list[dict[str, str]], skipped: list[Skipped]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -266,12 +267,13 @@ def test_rows_are_json_lines_in_the_order_of_the_log(log: Path) -> None:
 
 
 def test_format_that_was_learned_reads_the_log_that_it_was_learned_from(tmp_path: Path) -> None:
-    path = tmp_path / "own.log"
+    path = tmp_path / "my own.log"
     line = "<%05d> it=%05d >> nll %.4f ~ lr 1.000e-04 ~\n"
     path.write_text("".join(line % (i, i, 9 - i / 50) for i in range(1, 200)))
     learned = tmp_path / "own.toml"
     result = run(path, "--learn", learned)
     assert "own.log: inferred (" in result.stderr
+    assert f"next: gputel parse {shlex.join([str(path), '--format', str(learned)])}\n" in result.stderr
     before, after = answer(path)["runs"][0], answer(path, "--format", learned)["runs"][0]
     assert before["phases"][0]["records"] == after["phases"][0]["records"] == 199
     known = formats.find(str(learned))
