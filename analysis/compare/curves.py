@@ -17,11 +17,13 @@ import polars as pl
 from gputel.analysis.columns import Direction
 from gputel.analysis.compare import axes
 from gputel.analysis.compare.axes import AXES, Numbers, Prices, Records, floats, phase_energy
+from gputel.analysis.logs.attempts import retained
 from gputel.analysis.logs.summary import counts_from_zero
 from gputel.analysis.runs.printed_times import contains_others
 
 if TYPE_CHECKING:
     from gputel.analysis.compare.axes import PhaseEnergy
+    from gputel.analysis.logs.log import Log
     from gputel.analysis.runs import RunData
 
 
@@ -75,17 +77,18 @@ def evaluated(track: RunPhase) -> list[str]:
 
 
 def metric_curve(track: RunPhase, metric: str) -> MetricCurve:
-    """Returns the curve of a metric, empty if the run lacks it; a repeated step keeps its last value."""
+    """Returns the curve of a metric up to the run's last step, without what a restart rolled back; may be empty."""
     log = track.subject.log
     between = _between(track)
     if metric in between.columns:
-        rows = _last_attempts(log.measured.filter(pl.col("phase") == track.phase)).sort("step")
+        rows = retained(log.measured.filter(pl.col("phase") == track.phase), log).sort("step")
         step, y, ahead = rows["step"], rows[metric], float(track.from_zero)
     elif metric in log.metrics():
         rows = track.steps
         step, y, ahead = rows["step"], rows[metric], float(track.from_zero)
     else:
         rows = log.evals.filter((pl.col("phase") == track.phase) & (pl.col("name") == metric))
+        rows = retained(rows, log)
         if track.numbered:
             before = np.searchsorted(track.rows["line"].to_numpy(), rows["line"].to_numpy())
             rows = rows.with_columns(step=pl.Series(before, dtype=pl.Int64))
@@ -94,14 +97,6 @@ def metric_curve(track: RunPhase, metric: str) -> MetricCurve:
     points = np.stack([floats(step), floats(y)])
     points = points[:, np.isfinite(points).all(axis=0)]
     return MetricCurve(track, metric, points[0], points[0] + ahead, points[1])
-
-
-def _last_attempts(rows: pl.DataFrame) -> pl.DataFrame:
-    """Leaves out the steps from which a later attempt went on, also those that it did not repeat exactly."""
-    begins = rows.group_by("attempt").agg(pl.col("step").min().alias("begin")).sort("attempt")
-    later = begins.select("attempt", until=pl.col("begin").reverse().cum_min().reverse().shift(-1))
-    joined = rows.join(later, on="attempt")
-    return joined.filter((pl.col("step") < pl.col("until")).fill_null(value=True)).drop("until")
 
 
 def shared_axes(lines: Sequence[MetricCurve]) -> list[str]:
@@ -153,10 +148,10 @@ class RunPhase:
 
     @property
     def steps(self) -> pl.DataFrame:
-        """One row per step, as in the log's `steps`; the records, if their steps only rise."""
+        """One row per step that led to the last one, as in the log's `steps`."""
         if np.array_equal(self.step, floats(self.rows["step"]), equal_nan=True):
             return self.rows
-        steps = self.subject.log.steps
+        steps = retained(self.subject.log.steps, self.subject.log)
         return steps.filter((steps["phase"] == self.phase) & steps["step"].is_not_null())
 
     @cached_property
@@ -205,6 +200,7 @@ def run_phase(
     numbered = _says_no_step(_records(subject, phase))
     once, kept = _once(floats(rows["step"]), floats(rows["attempt"]))
     first = rows[once] if len(once) < len(rows) else rows
+    kept = kept if numbered else kept[_are_retained(first, subject.log)[kept]]
     step, from_zero = floats(first["step"]), counts_from_zero(first, subject.log.events)
     records = Records(first, step + from_zero, floats(first["attempt"]), numbered)
     clock, measured = axes.chosen(first, clock), phase_energy(subject, phase)
@@ -233,6 +229,11 @@ def rows_of(subject: RunData, phase: str) -> pl.DataFrame:
     if _says_no_step(records):
         return records.with_columns(pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("step"))
     return records.filter(records["step"].is_not_null()) if records["step"].null_count() else records
+
+
+def _are_retained(rows: pl.DataFrame, log: Log) -> npt.NDArray[np.bool_]:
+    row = pl.int_range(pl.len()).alias("row")
+    return np.isin(np.arange(len(rows)), retained(rows.with_columns(row), log)["row"].to_numpy())
 
 
 def _records(subject: RunData, phase: str) -> pl.DataFrame:

@@ -18,6 +18,7 @@ import polars as pl
 
 from gputel.analysis import columns
 from gputel.analysis.compare import select
+from gputel.analysis.logs.attempts import retained
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _sign(metric: str, asked: Mapping[str, columns.Direction]) -> int:
 def _within(log: Log, phase: str | None) -> _Run:
     in_phase = pl.col("phase") == phase
     return (
-        _Run(log.steps.filter(in_phase), log.evals.filter(in_phase))
+        _Run(retained(log.steps.filter(in_phase), log), retained(log.evals.filter(in_phase), log))
         if phase
         else _Run(log.steps.clear(), log.evals.clear())
     )

@@ -155,7 +155,7 @@ class Log:
         if self._is_straight():
             return self.records
         rows = self.records.filter(pl.col("step").is_not_null())
-        place = ["phase", "epoch", "step"] if self._counts_within_epochs() else ["phase", "step"]
+        place = ["phase", "epoch", "step"] if self.counts_within_epochs else ["phase", "step"]
         last = rows.filter(pl.col("attempt") == pl.col("attempt").max().over(place))
         if last.select(place).is_duplicated().any():
             metrics = [n for n, kind in last.schema.items() if kind == pl.Float64 and n not in place]
@@ -179,7 +179,8 @@ class Log:
 
         return doubts.doubts(self)
 
-    def _counts_within_epochs(self) -> bool:
+    @cached_property
+    def counts_within_epochs(self) -> bool:
         """Whether the step count starts again in every epoch: `Epoch 2 Batch 100`."""
         if "epoch" not in self.records.columns:
             return False
