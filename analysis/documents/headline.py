@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from gputel.analysis import text
 from gputel.analysis.align import uncertainty
 from gputel.analysis.align.join import WHOLE
 from gputel.analysis.document import FactList, rows
-from gputel.analysis.documents.parse import best_evaluation
+from gputel.analysis.documents.parse import best_evaluation, best_of
 from gputel.analysis.logs import summary
+from gputel.analysis.logs.attempts import retained
+from gputel.analysis.logs.summary import figures
 from gputel.analysis.report.phases import printed_rates
 from gputel.analysis.report.verdicts import MFU_QUESTION, UNKNOWN
 
 if TYPE_CHECKING:
+    from gputel.analysis.logs.log import Log
     from gputel.analysis.logs.outcome import LogEvent
     from gputel.analysis.report.run_report import Report
 
@@ -59,16 +64,42 @@ def _status(report: Report) -> str:
 
 
 def _loss(report: Report) -> str | None:
-    """`2.4179 last; best validation 0.7533 bpb`, of the last phase."""
+    """`2.4179 last; best validation 0.7533 bpb`, of the last phase: what led to its end."""
     phases = summary.run(report.subject.log)["phases"]
     if not phases:
         return None
-    last, best = phases[-1]["metrics"].get("loss", {}).get("last"), best_evaluation(phases[-1]["evals"])
+    last, best = phases[-1]["metrics"].get("loss", {}).get("last"), _best(report.subject.log, phases)
     parts = [
         f"{text.number(last)} last" if last is not None else None,
         f"best validation {best}" if best else None,
     ]
     return _joined(parts, "; ")
+
+
+def _best(log: Log, phases: Sequence[Mapping[str, Any]]) -> str | None:
+    """`1.1375 loss of attempt 3; attempt 1 had 0.7478 before steps began again` where the best was left behind."""
+    phase = phases[-1]["phase"]
+    kept = retained(log.evals.filter(phase=phase), log)
+    evals = {
+        name: figures(rows["value"], rows["step"])
+        for (name,), rows in kept.group_by("name", maintain_order=True)
+    }
+    best = best_of(evals)
+    if best is None:
+        return None
+    name, extreme = best
+    had = {
+        each["attempt"]: value
+        for each in phases
+        if each["phase"] == phase and (value := each["evals"].get(name, {}).get(extreme)) is not None
+    }
+    first = min(had, key=lambda attempt: had[attempt] if extreme == "min" else -had[attempt])
+    value, shown = evals[name][extreme], best_evaluation(evals)
+    if had[first] == value:
+        return shown
+    of = kept.filter((pl.col("name") == name) & (pl.col("value") == value))["attempt"][-1]
+    which = "" if of == first else f" of attempt {of}"
+    return f"{shown}{which}; attempt {first} had {had[first]:.4f} before steps began again"
 
 
 def _speed(report: Report) -> str | None:

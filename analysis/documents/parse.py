@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gputel.analysis import runs, text
 from gputel.analysis.document import Document, Panel, Section, Table
@@ -238,11 +238,15 @@ def _number(value: float | None, decimals: int | None = None) -> str | None:
 
 
 def best_evaluation(evals: Mapping[str, Any]) -> str | None:
+    """The value and the name that `best_of` finds."""
+    found = best_of(evals)
+    return None if found is None else f"{evals[found[0]][found[1]]:.4f} {found[0].removeprefix('val_')}"
+
+
+def best_of(evals: Mapping[str, Any]) -> tuple[str, Literal["min", "max"]] | None:
     """The lowest validation loss; of a log without one, another evaluation, accuracies first."""
     for name in ("val_loss", "val_bpb"):
         if name in evals and evals[name]["min"] is not None:
-            return f"{evals[name]['min']:.4f} {name.removeprefix('val_')}"
+            return name, "min"
     named = sorted(evals, key=lambda name: not HIGH_IS_BETTER.search(name))
-    return next(
-        (f"{evals[name]['max']:.4f} {name}" for name in named if evals[name]["max"] is not None), None
-    )
+    return next(((name, "max") for name in named if evals[name]["max"] is not None), None)

@@ -19,7 +19,7 @@ PLACE = ("phase", "attempt")
 def retained(rows: pl.DataFrame, log: Log) -> pl.DataFrame:
     """Returns the rows that led to the end of their phase; rows without a step are kept.
 
-    An evaluation at the very step from which an attempt went on was made before it.
+    An evaluation at the very step from which an attempt went on was made before it, unless the attempt repeats it.
     """
     if all(attempt == 1 for _, attempt in log.places):
         return rows
@@ -30,10 +30,11 @@ def retained(rows: pl.DataFrame, log: Log) -> pl.DataFrame:
     if at is None:
         return rows
     limit = pl.col("until")
+    placed = rows.join(ends.select(*PLACE, "until", "anew"), on=PLACE, how="left", maintain_order="left")
     led = at < limit
     if "value" in rows.columns:
-        led |= (at == limit) & ~pl.col("anew")
-    placed = rows.join(ends.select(*PLACE, "until", "anew"), on=PLACE, how="left", maintain_order="left")
+        is_last = pl.col("attempt") == pl.col("attempt").max().over("phase", "name", "step")
+        led |= (at == limit) & ~pl.col("anew") & is_last
     return rows.filter(placed.select(led.fill_null(value=True)).to_series())
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.columns import VALIDATION
+from gputel.analysis.logs.attempts import retained
 from gputel.analysis.logs.saved_steps import has_weights, named_numbers, saved_path
 from gputel.analysis.report.verdicts import UNKNOWN, Case, Verdict
 
@@ -60,8 +61,8 @@ def overfitting_verdict(case: Case) -> Verdict:
 def _validation(log: Log) -> tuple[str, str, pl.DataFrame] | None:
     """Returns name, phase and curve of the validation metric that was printed most often."""
     curves = {
-        (str(name), str(phase)): _of_one_training(rows, _begins(log, str(phase)))
-        for (name, phase), rows in _known(log).group_by("name", "phase", maintain_order=True)
+        (str(name), str(phase)): rows.unique("step", keep="last", maintain_order=True).sort("step")
+        for (name, phase), rows in retained(_known(log), log).group_by("name", "phase", maintain_order=True)
     }
     order = sorted(curves, key=lambda key: (-len(curves[key]), VALIDATION.index(key[0])))
     if not order or len(curves[order[0]]) < FEWEST:
@@ -73,26 +74,6 @@ def _known(log: Log) -> pl.DataFrame:
     return log.evals.filter(
         pl.col("name").is_in(VALIDATION) & pl.col("value").is_finite() & pl.col("step").is_not_null()
     )
-
-
-def _begins(log: Log, phase: str) -> dict[int, int]:
-    """Returns the first step of each attempt, last attempt first."""
-    parts = [frame.select("phase", "attempt", "step") for frame in (log.records, log.evals)]
-    steps = pl.concat(parts).filter((pl.col("phase") == phase) & pl.col("step").is_not_null())
-    return dict(
-        steps.group_by("attempt").agg(pl.col("step").min()).sort("attempt", descending=True).iter_rows()
-    )
-
-
-def _of_one_training(evals: pl.DataFrame, begins: dict[int, int]) -> pl.DataFrame:
-    """Keeps the evaluations behind the final model: each attempt up to the step where the next one resumed."""
-    parts, end = [], max(evals["step"].to_list())
-    for attempt, first in begins.items():
-        parts.append(evals.filter((pl.col("attempt") == attempt) & (pl.col("step") <= end)))
-        if first <= min(begins.values()):
-            break
-        end = min(end, first)
-    return pl.concat(reversed(parts)).unique("step", keep="last", maintain_order=True).sort("step")
 
 
 def _had_enough(log: Log) -> bool:
@@ -112,7 +93,7 @@ def _training(log: Log, phase: str, curve: pl.DataFrame) -> Numbers:
     nothing = np.full(len(curve), np.nan)
     if "loss" not in log.records.columns:
         return nothing
-    rows = log.steps.filter(
+    rows = retained(log.steps, log).filter(
         (pl.col("phase") == phase) & pl.col("loss").is_finite() & pl.col("step").is_not_null()
     )
     steps, losses = rows["step"].to_numpy(), rows["loss"].to_numpy()

@@ -80,3 +80,30 @@ def test_log_without_times_has_the_speed_that_it_printed(tmp_path: Path) -> None
     path = tmp_path / "d4.log"
     path.write_text("".join(f"step {n} | loss 2.{n} | 0.19 tok/s\n" for n in range(9)))
     assert headline(make_report(read_run(path)), None).known()["speed"] == "0.19 tok/s as printed"
+
+
+def trained(path: Path, *attempts: tuple[range, float]) -> str:
+    """The line of the loss where each attempt is validated at each step, which its value falls by a hundredth."""
+    path.write_text(
+        "".join(
+            f"step {n} | loss: 3.0000 | dt: 100.00ms\nStep {n} | Validation loss: {value - n / 100:.4f}\n"
+            for steps, value in attempts
+            for n in steps
+        )
+    )
+    return headline(make_report(read_run(path)), None).known()["loss"]
+
+
+def test_best_validation_of_a_resumed_run_may_be_of_the_attempt_that_it_resumed(tmp_path: Path) -> None:
+    went_on = trained(tmp_path / "a.log", (range(0, 50, 10), 2.0), (range(35, 80, 10), 4.0))
+    assert went_on == "3 last; best validation 1.7000 loss; attempt 1 had 1.6000 before steps began again"
+    behind = trained(tmp_path / "b.log", (range(0, 50, 10), 2.0), (range(25, 60, 10), 3.0))
+    assert behind == "3 last; best validation 1.8000 loss; attempt 1 had 1.6000 before steps began again"
+
+
+def test_best_validation_of_several_trainings_says_which_and_names_a_better_one(tmp_path: Path) -> None:
+    grid = (range(0, 50, 10), 2.0), (range(0, 50, 10), 1.0), (range(0, 30, 10), 3.0)
+    best = "best validation 2.8000 loss of attempt 3; attempt 2 had 0.6000 before steps began again"
+    assert trained(tmp_path / "a.log", *grid) == f"3 last; {best}"
+    best_last = trained(tmp_path / "b.log", grid[2], grid[0], grid[1])
+    assert best_last == "3 last; best validation 0.6000 loss"
