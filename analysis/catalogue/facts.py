@@ -154,12 +154,13 @@ def _of_log(log: Log) -> dict[str, Any]:
 
 
 def _of_figures(subject: RunData) -> dict[str, Any]:
+    from gputel.analysis.logs.attempts import retained
     from gputel.analysis.runs.record_gaps import printed_median
 
     log, known = subject.log, subject.facts
     found = dict(_metrics(log))
     step = known.tokens_per_step.value if known.tokens_per_step else None
-    steps = log.steps.height
+    steps = retained(log.steps, log).height
     gpu = str(known.gpu.value) if known.gpu else None
     return {
         "gpu": _family(gpu),
@@ -288,16 +289,17 @@ def _usable(items: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, float | str
 
 
 def _metrics(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Figures of every metric and evaluation over the whole run, as parse computes them of a phase."""
+    """Figures of every metric and evaluation over all steps that led to the run's end, as parse's of a phase."""
     import polars as pl
 
     from gputel.analysis.logs import summary
+    from gputel.analysis.logs.attempts import retained
 
-    rows = log.measured
+    rows, evals = retained(log.measured, log), retained(log.evals, log)
     for name in log.metrics_in(rows):
         yield name, summary.figures(rows[name].cast(pl.Float64), rows["step"])
-    for name in dict.fromkeys(log.evals["name"].to_list()):
-        rows = log.evals.filter(pl.col("name") == name)
+    for name in dict.fromkeys(evals["name"].to_list()):
+        rows = evals.filter(pl.col("name") == name)
         yield name, summary.figures(rows["value"], rows["step"])
 
 

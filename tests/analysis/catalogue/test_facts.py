@@ -155,3 +155,18 @@ def test_figures_of_a_metric_are_of_all_its_values_in_a_store(tmp_path: Path) ->
         "max_step": 3,
     }
     assert row.metrics["lr"]["count"] == 3
+
+
+def test_figures_of_a_run_leave_out_what_a_resume_rolled_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    steps = (
+        *((n, 0.5 if n == 40 else 2.0) for n in range(0, 50, 10)),
+        *((n, 1.0) for n in range(25, 60, 10)),
+    )
+    path.write_text(
+        "".join(f"step {n} | loss: {v:.4f}\nStep {n} | Validation loss: {v + 1:.4f}\n" for n, v in steps)
+    )
+    row = facts.computed(path)
+    assert row is not None
+    assert (row.facts["loss_min"], row.facts["val_loss_min"], row.facts["val_loss_min_step"]) == (1, 2, 25)
+    assert row.metrics["loss"]["count"] == 7
