@@ -14,15 +14,13 @@ from itertools import pairwise
 
 from gputel.analysis import text
 from gputel.analysis.logs import formats
-from gputel.analysis.logs.infer import blocks, loops, other_domains
+from gputel.analysis.logs.infer import blocks, loops, main_line, other_domains
 from gputel.analysis.logs.infer.candidates import Candidate, make_candidate
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PARTS, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
 from gputel.analysis.logs.infer.losses import is_average
-from gputel.analysis.logs.infer.other_domains import learns
 from gputel.analysis.logs.infer.places import Named, is_place
 from gputel.analysis.logs.infer.roles import (
-    SAVES,
     SUMMARY,
     is_torn,
     role_beside,
@@ -39,9 +37,6 @@ MOST_LINES = 40_000
 MOST_SHAPES = 1_000
 MOST_PATTERNS = 40
 _CROWD = 200  # shapes
-_MOST_IN_HEADER = 4  # values without a name: `[14/300][250/1251]`
-_STANDS = 5  # steps with one loss
-EXCERPT = 60  # lines; in a longer text a single record may be an example
 # A run that stops early prints its best line once more.
 _BEST_BELOW = LineTable(
     "best", "again", r"(?i)\bbest (?:iteration|round|epoch|step)(?: is| was)?:\s*$", "est "
@@ -90,8 +85,8 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
     every = [c for shape in shapes if (c := make_candidate(shape, bare, crowded=crowded))]
     candidates = loops.without_evaluations(every, bare)
     candidates = other_domains.without_others(without_settings(candidates, bare), bare)
-    main = _main(candidates, lines)
-    if records and not (main and _stands_beside(main, records)):
+    main = main_line.choose(candidates, lines)
+    if records and not (main and main_line.stands_beside(main, records)):
         chosen = [replace(c, role="eval") for c in candidates if _evaluates_beside(c)]
         main = max(chosen, key=lambda c: c.shape.count, default=None)
     else:
@@ -132,94 +127,6 @@ def _frequent(all_shapes: Sequence[LineShape]) -> list[LineShape]:
     )
 
 
-def _main(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | None:
-    """The shape of the records: the most frequent one that gives a loss or its like, preferably with the step."""
-    few = len(lines) <= EXCERPT
-    boxed = any(line.shape.is_boxed and line.place for line in candidates)
-    records = [
-        line
-        for line in candidates
-        if line.role in ("train", "mixed")
-        and (_is_alive(line, few) or (boxed and _is_boxed_record(line, few)))
-    ]
-    if not records:
-        return _without_loss(candidates, lines)
-
-    def weight(line: Candidate) -> float:
-        says = 1 + 2 * ("loss" in line.columns) + 2 * (line.place is not None)
-        return says * line.shape.count
-
-    heaviest = max(records, key=weight)
-    each = [line for line in records if line.loses and line.counts_each_step]
-    if each and heaviest.place is None:
-        return max(each, key=weight)
-    if not heaviest.place and not heaviest.loses:
-        losing = [line for line in records if line.loses and 5 * line.shape.count >= heaviest.shape.count]
-        heaviest = max(losing, key=weight, default=heaviest)
-    whole = [
-        line for line in records if line.place and line.loses and 5 * line.shape.count >= heaviest.shape.count
-    ]
-    return heaviest if heaviest.place else max(whole, key=weight, default=heaviest)
-
-
-def _without_loss(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | None:
-    """The most frequent evaluation, else the line of rewards or of an epoch, in a log without a training loss."""
-    in_epochs = any(line.role == "epoch" and line.shape.count > 2 for line in candidates)
-    evals = [line for line in candidates if line.role == "eval" and line.is_measured and line.changing]
-    evals = [line for line in evals if _is_placed(line) or (in_epochs and line.shape.count > 2)]
-    rewards = [
-        replace(line, role="train")
-        for line in candidates
-        if line.role == "other"
-        and (line.tells_training or _rewards_below(line, candidates) or (line.errs and learns(lines)))
-    ]
-    return max(evals or rewards, key=lambda line: line.shape.count, default=None)
-
-
-def _rewards_below(line: Candidate, candidates: Sequence[Candidate]) -> bool:
-    """Whether it gives rewards below a line that counts: `Running generation 3`, `Best fitness: 2.5`."""
-    below = line.place is None and line.names_reward and line.is_terse and line.shape.count > 2
-    return below and _header(candidates, line) is not None
-
-
-def _is_placed(line: Candidate) -> bool:
-    """Whether an evaluation says where it stands, or recurs with a loss; any program may print a score."""
-    return line.place is not None or ("val_loss" in line.columns and line.shape.count > 2)
-
-
-def _is_boxed_record(line: Candidate, few: bool) -> bool:
-    """Whether it is a loss or a speed in a box; a box that says the step holds a record."""
-    moves = line.evidence and line.shape.count > 1 and bool(line.changing)
-    return line.shape.is_boxed and (moves or (few and "loss" in line.columns))
-
-
-def _is_alive(line: Candidate, few: bool) -> bool:
-    """Whether it measures training: settings do not change, and any program may print a rate."""
-    if not line.evidence:
-        return False
-    if line.place and "loss" in line.columns and line.shape.count < 3:
-        rich = len({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu"} & set(line.columns)) > 2
-        return (few or rich) and not (line.is_quoted or SAVES.match(line.shape.words[0]))
-    return line.shape.count > 1 and line.speaks and (bool(line.changing) or _stands_still(line))
-
-
-def _stands_still(line: Candidate) -> bool:
-    """Whether a step with a name counts while the loss never changes, as that of a dead network."""
-    if line.place is None or line.place.guessed or "loss" not in line.columns:
-        return False
-    return len({*line.shape.column(line.place.at)}) >= _STANDS
-
-
-def _stands_beside(main: Candidate, records: int) -> bool:
-    """Whether it is a second kind of record in a log of a known format: frequent, with step and loss.
-
-    Without a step it must be the usual kind of record, and the known ones the exception.
-    """
-    if main.place is None:
-        return "loss" in main.columns and main.shape.count >= 3 * records
-    return main.place is not None and "loss" in main.columns and main.shape.count >= max(3, records // 10)
-
-
 def _evaluates_beside(line: Candidate) -> bool:
     """Whether it evaluates, in a log of a known format: it recurs with other values, or says only the loss."""
     again = line.shape.count > 1 and bool(line.changing)
@@ -230,9 +137,9 @@ def _evaluates_beside(line: Candidate) -> bool:
 def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[bytes]) -> list[Candidate]:
     above = None if main.place else blocks.header_above(candidates, main, lines)
     body = blocks.members(candidates, above, lines) if above else []
-    header = above or _header(candidates, main)
+    header = above or blocks.header(candidates, main)
     candidates = [_placed(line, main) for line in candidates]
-    first = _opening(candidates, header, lines)
+    first = blocks.opening(candidates, header, lines)
     chosen = [] if main is first else [replace(main, role="part" if header else _record_role(main))]
     if header and first:
         chosen.append(replace(first, role="train"))
@@ -335,54 +242,6 @@ def _besides(line: Candidate, main: Candidate) -> Candidate:
     return replace(
         line, named=tuple(replace(n, column=None) if n.column in present else n for n in line.named)
     )
-
-
-def _header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None:
-    """A line that only says the step, above the lines of its record."""
-    if main.place:
-        return None
-    above = [
-        line
-        for line in candidates
-        if line.role in ("place", "other", "train") and _says_step(line) and not line.shape.is_bar
-    ]
-    last = main.shape.lines[-1]
-    near = [line for line in above if line.shape.first < last and _is_near(line, main)]
-    return max(near, key=lambda line: (-line.place_rank, line.shape.count), default=None)
-
-
-def _is_near(header: Candidate, main: Candidate) -> bool:
-    """Whether it is about as frequent as the lines of the records; more so if it has figures of its own."""
-    most = 1.25 if header.metrics else 2.0
-    return 1 / most <= header.shape.count / main.shape.count <= most
-
-
-def _says_step(line: Candidate) -> bool:
-    """Whether it counts, and names its place or has no name for it: `submissions = 3` counts something else."""
-    if line.place is None or (line.place.guessed and line.place.slot.key and "epoch" not in line.columns):
-        return False
-    if line.place.slot.key is None and line.shape.slots > _MOST_IN_HEADER:
-        return False  # `[49, 9, 38, 56, 1]` is a list
-    # `batch = 405` is a setting
-    return line.shape.count < 3 or len(set(line.shape.column(line.place.at))) > 1
-
-
-def _opening(
-    candidates: Sequence[Candidate], header: Candidate | None, lines: Sequence[bytes]
-) -> Candidate | None:
-    """The first line of a record of several lines: the one with the step, or one that stands above it.
-
-    Above it may stand other rows of its box, or other pairs of a document: JSON with a pair on each line, YAML.
-    """
-    if header is None:
-        return None
-    is_above = _is_in_box if header.shape.words[0].lstrip()[:1] == b"|" else blocks.stands_above
-    above = [line for line in candidates if line.place is None and is_above(line, header, lines)]
-    return min([header, *above], key=lambda line: line.shape.first)
-
-
-def _is_in_box(line: Candidate, header: Candidate, _: Sequence[bytes]) -> bool:
-    return 0.8 <= line.shape.count / header.shape.count <= 1.2
 
 
 def _record_role(main: Candidate) -> str:

@@ -16,6 +16,7 @@ _INSIDE = lazy_regex(rb"\s+\S|\s*(?:[|>*+\xe2]|-+[ >])")
 _PAIR = lazy_regex(rb"\s*['\"]?[A-Za-z][\w./ -]*['\"]?:\s+[^\s,{}\[\]]+,?\s*")
 _LONGEST = 200  # lines of a body
 _MOSTLY = 0.8
+_MOST_IN_HEADER = 4  # values without a name: `[14/300][250/1251]`
 
 
 def header_above(
@@ -33,6 +34,34 @@ def header_above(
     ]
     below = [line for line in headers if line.shape.count > 1 and len(members([main], line, lines)) == 1]
     return max(below, key=lambda line: (-line.place_rank, line.shape.count), default=None)
+
+
+def header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None:
+    """A line that only says the step, above the lines of its record."""
+    if main.place:
+        return None
+    above = [
+        line
+        for line in candidates
+        if line.role in ("place", "other", "train") and _says_step(line) and not line.shape.is_bar
+    ]
+    last = main.shape.lines[-1]
+    near = [line for line in above if line.shape.first < last and _is_near(line, main)]
+    return max(near, key=lambda line: (-line.place_rank, line.shape.count), default=None)
+
+
+def opening(
+    candidates: Sequence[Candidate], header: Candidate | None, lines: Sequence[bytes]
+) -> Candidate | None:
+    """The first line of a record of several lines: the one with the step, or one that stands above it.
+
+    Above it may stand other rows of its box, or other pairs of a document: JSON with a pair on each line, YAML.
+    """
+    if header is None:
+        return None
+    is_above = _is_in_box if header.shape.words[0].lstrip()[:1] == b"|" else _stands_above
+    above = [line for line in candidates if line.place is None and is_above(line, header, lines)]
+    return min([header, *above], key=lambda line: line.shape.first)
 
 
 def members(candidates: Sequence[Candidate], header: Candidate, lines: Sequence[bytes]) -> list[Candidate]:
@@ -69,7 +98,7 @@ def _margin(line: bytes) -> int:
     return len(line) - len(line.lstrip())
 
 
-def stands_above(line: Candidate, header: Candidate, lines: Sequence[bytes]) -> bool:
+def _stands_above(line: Candidate, header: Candidate, lines: Sequence[bytes]) -> bool:
     """Whether it is a pair of a document, as the header is, and stands above the header in each record."""
     first, count = line.shape.first, line.shape.count - header.shape.count
     pairs = [lines[first], lines[header.shape.first]]
@@ -93,3 +122,23 @@ def _parted(between: Sequence[bytes], margin: int) -> bool:
         not line.strip() or _margin(line) < margin or (margin == 0 and not _PAIR.fullmatch(line))
         for line in between
     )
+
+
+def _is_near(header: Candidate, main: Candidate) -> bool:
+    """Whether it is about as frequent as the lines of the records; more so if it has figures of its own."""
+    most = 1.25 if header.metrics else 2.0
+    return 1 / most <= header.shape.count / main.shape.count <= most
+
+
+def _says_step(line: Candidate) -> bool:
+    """Whether it counts, and names its place or has no name for it: `submissions = 3` counts something else."""
+    if line.place is None or (line.place.guessed and line.place.slot.key and "epoch" not in line.columns):
+        return False
+    if line.place.slot.key is None and line.shape.slots > _MOST_IN_HEADER:
+        return False  # `[49, 9, 38, 56, 1]` is a list
+    # `batch = 405` is a setting
+    return line.shape.count < 3 or len(set(line.shape.column(line.place.at))) > 1
+
+
+def _is_in_box(line: Candidate, header: Candidate, _: Sequence[bytes]) -> bool:
+    return 0.8 <= line.shape.count / header.shape.count <= 1.2

@@ -1,0 +1,106 @@
+"""The main line of a log: the shape of its records, beside which every other shape gets its role.
+
+Candidates go in; the one that says most about training comes out, or None. It need not give a loss: a log may print
+evaluations or rewards alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gputel.analysis.logs.infer import blocks
+from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.infer.other_domains import learns
+from gputel.analysis.logs.infer.roles import SAVES
+
+_STANDS = 5  # steps with one loss
+EXCERPT = 60  # lines; in a longer text a single record may be an example
+
+
+def choose(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | None:
+    """The shape of the records: the most frequent one that gives a loss or its like, preferably with the step."""
+    few = len(lines) <= EXCERPT
+    boxed = any(line.shape.is_boxed and line.place for line in candidates)
+    records = [
+        line
+        for line in candidates
+        if line.role in ("train", "mixed")
+        and (_is_alive(line, few) or (boxed and _is_boxed_record(line, few)))
+    ]
+    if not records:
+        return _without_loss(candidates, lines)
+
+    def weight(line: Candidate) -> float:
+        says = 1 + 2 * ("loss" in line.columns) + 2 * (line.place is not None)
+        return says * line.shape.count
+
+    heaviest = max(records, key=weight)
+    each = [line for line in records if line.loses and line.counts_each_step]
+    if each and heaviest.place is None:
+        return max(each, key=weight)
+    if not heaviest.place and not heaviest.loses:
+        losing = [line for line in records if line.loses and 5 * line.shape.count >= heaviest.shape.count]
+        heaviest = max(losing, key=weight, default=heaviest)
+    whole = [
+        line for line in records if line.place and line.loses and 5 * line.shape.count >= heaviest.shape.count
+    ]
+    return heaviest if heaviest.place else max(whole, key=weight, default=heaviest)
+
+
+def stands_beside(main: Candidate, records: int) -> bool:
+    """Whether it is a second kind of record in a log of a known format: frequent, with step and loss.
+
+    Without a step it must be the usual kind of record, and the known ones the exception.
+    """
+    if main.place is None:
+        return "loss" in main.columns and main.shape.count >= 3 * records
+    return main.place is not None and "loss" in main.columns and main.shape.count >= max(3, records // 10)
+
+
+def _without_loss(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | None:
+    """The most frequent evaluation, else the line of rewards or of an epoch, in a log without a training loss."""
+    in_epochs = any(line.role == "epoch" and line.shape.count > 2 for line in candidates)
+    evals = [line for line in candidates if line.role == "eval" and line.is_measured and line.changing]
+    evals = [line for line in evals if _is_placed(line) or (in_epochs and line.shape.count > 2)]
+    rewards = [
+        replace(line, role="train")
+        for line in candidates
+        if line.role == "other"
+        and (line.tells_training or _rewards_below(line, candidates) or (line.errs and learns(lines)))
+    ]
+    return max(evals or rewards, key=lambda line: line.shape.count, default=None)
+
+
+def _rewards_below(line: Candidate, candidates: Sequence[Candidate]) -> bool:
+    """Whether it gives rewards below a line that counts: `Running generation 3`, `Best fitness: 2.5`."""
+    below = line.place is None and line.names_reward and line.is_terse and line.shape.count > 2
+    return below and blocks.header(candidates, line) is not None
+
+
+def _is_placed(line: Candidate) -> bool:
+    """Whether an evaluation says where it stands, or recurs with a loss; any program may print a score."""
+    return line.place is not None or ("val_loss" in line.columns and line.shape.count > 2)
+
+
+def _is_boxed_record(line: Candidate, few: bool) -> bool:
+    """Whether it is a loss or a speed in a box; a box that says the step holds a record."""
+    moves = line.evidence and line.shape.count > 1 and bool(line.changing)
+    return line.shape.is_boxed and (moves or (few and "loss" in line.columns))
+
+
+def _is_alive(line: Candidate, few: bool) -> bool:
+    """Whether it measures training: settings do not change, and any program may print a rate."""
+    if not line.evidence:
+        return False
+    if line.place and "loss" in line.columns and line.shape.count < 3:
+        rich = len({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu"} & set(line.columns)) > 2
+        return (few or rich) and not (line.is_quoted or SAVES.match(line.shape.words[0]))
+    return line.shape.count > 1 and line.speaks and (bool(line.changing) or _stands_still(line))
+
+
+def _stands_still(line: Candidate) -> bool:
+    """Whether a step with a name counts while the loss never changes, as that of a dead network."""
+    if line.place is None or line.place.guessed or "loss" not in line.columns:
+        return False
+    return len({*line.shape.column(line.place.at)}) >= _STANDS
