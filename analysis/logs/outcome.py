@@ -120,6 +120,8 @@ class Outcome:
         elif sign is DONE:
             self.completed = number
         elif sign:
+            if sign.kind in ("resume", "restart"):
+                self._named = set()  # its steps come again, and so do its checkpoints
             yield LogEvent(sign.kind or "", number, shortened(line), fatal=sign.fatal)
             if sign.fatal == "interrupted" and SAVE.regex.search(line):
                 yield from self._save(line, number)

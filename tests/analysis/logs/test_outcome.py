@@ -189,6 +189,13 @@ def test_one_checkpoint_of_many_ranks_and_files_is_one_event(
     assert log.events.select("kind", "step").rows() == [("checkpoint", 100)]
 
 
+def test_checkpoint_that_is_saved_again_after_a_resume_is_another(read: Callable[..., Any]) -> None:
+    steps = "".join(f"step {step} loss 2.5\n" for step in range(300, 404))
+    run = steps + "saved checkpoint to out/ckpt_403.pt\n"
+    log = read(run + "step 404 loss 2.5\nResuming from checkpoint out/ckpt_299.pt\n" + run)
+    assert log.events["kind"].to_list() == ["checkpoint", "resume", "checkpoint"]
+
+
 def test_checkpoint_that_is_announced_and_then_written_is_one(
     read: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
