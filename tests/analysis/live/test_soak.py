@@ -61,9 +61,10 @@ class Training:
         if self._step % 37 == 0:
             return b"Step %05d | Validation bpb: %.6f\n" % (self._step, 3 - self._step / 1000)
         if self._step % 101 == 0:
-            return b"saved checkpoint to out/ckpt_%d.pt\n" % self._step
+            return b"saved checkpoint to out/step_%d.pt\n" % self._step
         if self._chance.random() < 0.004:
-            self._step -= 20  # a restart
+            self._step -= 21
+            return b"Resuming from checkpoint out/step_%d.pt\n" % self._step
         loss = b"nan" if self._chance.random() < 0.01 else b"%.6f" % (10 - self._step / 1000)
         return b"step %05d/90000 (0.1%%) | loss: %b | lrm: 1.00 | dt: 658.60ms | tok/sec: 796,060\n" % (
             self._step,
