@@ -41,7 +41,11 @@ _REWARD = re.compile(
     r"(?i)(?:^|[\W_])(?:rewards?|ep_?rew\w*|returns?|utility|fitness|success(?:[ _]rate)?)(?:$|[\W_])"
 )
 _LEARNS = re.compile(r"(?i)\blr\b|learn")
-_BEST = re.compile(r"(?i)(?:the )?best(?![a-z])")
+# `best_of_4` and `best@4` are measures of their own; `error of best model` is measured when it is printed
+_BEST = re.compile(
+    r"(?<!of[ _])(?<!at[ _])(?<!for[ _])(?<!with[ _])(?<!from[ _])(?<!of the )"
+    r"(?:(?<![A-Za-z])best|Best|BEST)(?![a-z]|[\W_]*(?:\d|of(?![a-z])))"
+)
 _ACCURACY = re.compile(
     r"(?i)\b(?:train(?:ing)?[ _])?(?:acc|accuracy|error[ _]rate|f1|auc|m?iou|dice|psnr|bleu)\b"
 )
@@ -108,8 +112,12 @@ class Candidate:
 
     @property
     def is_measured(self) -> bool:
-        """Whether it gives a measure as a fraction: whole numbers may be sizes, and prose may quote a figure."""
-        fractions = [n for n in self.metrics if any(b"." in v or b"n" in v for v in self.shape.column(n.at))]
+        """Whether it gives a measure as a fraction: whole numbers may be sizes, and prose may quote a figure.
+
+        `4. Tests` is a heading, and the best so far was measured before.
+        """
+        metrics = [n for n in self.metrics if not is_best(n.source)]
+        fractions = [n for n in metrics if any(b"." in v[:-1] or b"n" in v for v in self.shape.column(n.at))]
         measures = any(MEASURE.search(n.column or "") or MEASURE.search(n.source) for n in fractions)
         return (measures or (self.is_result and bool(fractions))) and (self.shape.count > 1 or self.is_terse)
 
@@ -315,14 +323,17 @@ def _is_quotient(candidate: Candidate) -> bool:
     return sum(cell.slot.column == "counted" for cell in candidate.named) == 2
 
 
+def is_best(source: str) -> bool:
+    """Whether a name says that the value is the best so far, and not the current one."""
+    return _BEST.search(source) is not None
+
+
 def _is_with_best(candidate: Candidate) -> bool:
     """Whether a loss without a place stands beside the best measure so far, which only evaluations have."""
     if candidate.place or not candidate.loses or {"lr", "grad_norm", "dt_ms"} & {*candidate.columns}:
         return False
-    return any(
-        _BEST.match(cell.source) and MEASURE.search(cell.source) and "loss" not in cell.source.lower()
-        for cell in candidate.metrics
-    )
+    best = [cell.source for cell in candidate.metrics if is_best(cell.source)]
+    return any(MEASURE.search(name) and "loss" not in name.lower() for name in best)
 
 
 def as_evaluation(candidate: Candidate) -> Candidate:
@@ -351,7 +362,7 @@ def _without_samples(candidate: Candidate) -> list[Named]:
 def _without_counts(candidate: Candidate) -> list[Named]:
     """Drops a value with its total, such as `minibatch 90/90`, and the best of a measure beside it."""
     dropped = {n.at - 1 for n in candidate.named if n.slot.column == "total"}
-    best = {n.at for n in candidate.metrics if _BEST.match(n.source)}
+    best = {n.at for n in candidate.metrics if is_best(n.source)}
     measured = any(n.at not in best and MEASURE.search(n.column or "") for n in candidate.metrics)
     dropped |= best if measured else set()
     return [replace(n, column=None) if n.at in dropped and not is_place(n) else n for n in candidate.named]

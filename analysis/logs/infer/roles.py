@@ -31,7 +31,7 @@ _SCORE = re.compile(
 )
 SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
 # repeats an evaluation
-_BEST = re.compile(rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b")
+_BEST = re.compile(rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b|\bbest \w+ saved\b")
 
 
 def role_beside(line: Candidate, main: Candidate, header: Candidate | None) -> str | None:

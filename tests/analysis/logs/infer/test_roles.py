@@ -72,6 +72,42 @@ def test_saved_best_model_with_its_step_is_no_evaluation(read: Read) -> None:
     assert len(set(read(text.replace("Saved new best", "Swapped in the")).evals["name"])) == 2
 
 
+@pytest.mark.parametrize(
+    ("line", "is_evaluation"),
+    [
+        ("Evaluating {epoch} ... BEST_ACC: {value}% ({value}%)", False),
+        ("  [BEST] New best CER={value} - model saved to out", False),
+        ("Best model saved (val_loss={value}, macro_f1={value})", False),
+        ("validation bestAcc {value}", False),
+        ("achieve BEST dev acc: {value}", False),
+        ("test best_of_4_acc {value}", True),
+        ("test error of best model {value}", True),
+        ("test acc {value}, best acc 0.9875", True),
+    ],
+)
+def test_best_value_so_far_is_no_evaluation_by_whatever_name(
+    read: Read, line: str, is_evaluation: bool
+) -> None:
+    log = read(
+        "".join(
+            "".join(
+                f"epoch {epoch} step {epoch * 9 + at} loss {9 / (epoch * 9 + at):.4f}\n" for at in range(9)
+            )
+            + line.format(epoch=epoch, value=f"0.{50 - epoch}")
+            + "\n"
+            for epoch in range(1, 9)
+        )
+    )
+    assert log.records.height == 72
+    assert log.evals["value"].to_list() == [float(f"0.{50 - e}") for e in range(1, 9)] * is_evaluation
+
+
+def test_numbered_heading_about_tests_is_no_evaluation(read: Read) -> None:
+    text = "".join(f"step {at} loss {9 / at:.4f}\n" for at in range(1, 30))
+    assert read(f"{text}### 4. 测试与优化\n").evals.height == 0
+    assert read(f"{text}测试损失: 4.5\n").evals["value"].to_list() == [4.5]
+
+
 def test_parts_of_a_loss_beside_a_learning_rate_are_records_without_a_loss(read: Read) -> None:
     log = read("".join(f"k={i} CE {2 / (i + 1):.3f} Dice {1 / (i + 1):.3f} lr 0.01\n" for i in range(40)))
     assert {"CE", "Dice"} <= set(log.metrics())
