@@ -115,7 +115,7 @@ def test_evaluations_of_a_rolled_back_attempt_are_not_in_its_curve(tmp_path: Pat
         )
 
     first, then = evaluated(range(0, 50, 10), 2.0), evaluated(range(25, 60, 10), 1.0)
-    resumed = loss_curve(tmp_path / "a.log", first, then, metric="val_bpb")
-    assert resumed == ([0, 10, 20, 25, 35, 45, 55], [2, 2, 2, 1, 1, 1, 1])
-    anew = loss_curve(tmp_path / "b.log", first, evaluated(range(0, 30, 15), 1.0), metric="val_bpb")
-    assert anew == ([0, 15], [1, 1])
+    resumed, kept = [0, 10, 20, 25, 35, 45, 55], [2, 2, 2, 1, 1, 1, 1]
+    assert loss_curve(tmp_path / "a.log", first, then, metric="val_bpb") == (resumed, kept)
+    anew = evaluated(range(0, 30, 15), 1.0)
+    assert loss_curve(tmp_path / "b.log", first, anew, metric="val_bpb") == ([0, 15], [1, 1])
