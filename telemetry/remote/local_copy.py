@@ -74,14 +74,19 @@ def _copies() -> Path:
 
 def is_copy(path: Path) -> bool:
     """Whether a path lies in a copy. Nothing may be written into its files: bundles are poured there by offset."""
-    return path.resolve().is_relative_to(_copies().resolve())
+    return _real(path).is_relative_to(_real(_copies()))
+
+
+def _real(path: Path) -> Path:
+    """The path without links; those in a circle, of which `resolve` makes an error, stay."""
+    return Path(os.path.realpath(path))
 
 
 def shown(path: Path) -> str:
     """What a path is called where people read it: the address that it is a copy of, else the path itself."""
     if not is_copy(path):
         return str(path)
-    place, *below = path.resolve().relative_to(_copies().resolve()).parts or (".",)
+    place, *below = _real(path).relative_to(_real(_copies())).parts or (".",)
     try:
         address = (_copies() / place / ADDRESS).read_text()
     except OSError:

@@ -70,6 +70,8 @@ def test_copy_is_shown_as_its_address(sample_run: Path, tmp_path: Path) -> None:
     assert local_copy.shown(runs / "d16") == local_copy.shown(run) == f"{bucket}/d16"
     assert local_copy.shown(log) == f"{bucket}/train.log"
     assert local_copy.shown(sample_run) == str(sample_run)
+    (circle := tmp_path / "events.jsonl").symlink_to(circle)
+    assert local_copy.shown(circle) == str(circle)
 
 
 def test_log_is_copied_by_its_own_name(tmp_path: Path) -> None:
