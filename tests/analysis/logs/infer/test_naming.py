@@ -46,6 +46,8 @@ def columns(*lines: str) -> list[str | None]:
         ),
         ("step 3 loss 2.5 data time: 0.003 time: 0.02", ["step", "loss", "data_time", "dt_ms"]),
         ("Porcello rows: train=10105, test=2657.", [None, None]),
+        ("step 3 loss 2.5 eta 0.001", ["step", "loss", "eta"]),
+        ("step 3 loss 2.5 eta 12s", ["step", "loss", "eta_min"]),
         ("Epoch 3 Loss(train) 2.5 Acc(train) 0.3 Loss(val) 2.6", ["epoch", "loss", "train_Acc", "val_loss"]),
         ("ep 3 trn_loss=2.5 vld_loss=2.6", ["epoch", "loss", "val_loss"]),
         ("E [3/9] L_train 2.5 L_val 2.6", ["epoch", "epochs", "loss", "val_loss"]),
