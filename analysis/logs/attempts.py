@@ -1,5 +1,7 @@
-"""The rows of a log that led to its end: those of the last attempt, before its first step those of the attempt that
-it resumed, and so on. The others were rolled back, or belong to trainings that ran before in the same log.
+"""Attempts: which rows of a log led to its end.
+
+Those of the last attempt, before its first step those of the attempt that it resumed, and so on. The others were
+rolled back, or belong to trainings that ran before in the same log.
 """
 
 from __future__ import annotations
