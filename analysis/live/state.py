@@ -23,7 +23,7 @@ from gputel.analysis.logs import outcome
 from gputel.analysis.runs.batch import StepTokens, batch_figures, step_tokens
 from gputel.analysis.runs.cross_checks import ETA_FACTOR, ETA_TELLS_S
 from gputel.analysis.runs.facts import run_facts
-from gputel.analysis.runs.output import ending
+from gputel.analysis.runs.output import CTRL_C, ending
 from gputel.telemetry import run_folder
 from gputel.telemetry.file_names import natural_order
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.patterns import Field
 
 RATE = "tok_per_sec"
-CTRL_C = 130
 PAST_S = 15 * 3600  # a run whose last timestamp is older than this, in any time zone, is over
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from gputel.analysis.doubts import Doubt
-from gputel.analysis.runs.printed_times import PLACE
+from gputel.analysis.logs.attempts import PLACE
 from gputel.analysis.runs.record_gaps import half_digit
 
 CHANGED = 1.2  # factor between batches of one run from which on the batch is said to change

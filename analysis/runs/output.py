@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.formats import Format
     from gputel.telemetry.run_folder import Segment
 
-SIGNALS = {129: "SIGHUP", 130: "Ctrl-C", 143: "SIGTERM"}
+CTRL_C = 130
+SIGNALS = {129: "SIGHUP", CTRL_C: "Ctrl-C", 143: "SIGTERM"}
 PIECE = 4 << 20
 LARGEST = 1 << 62  # of an index: a damaged record beyond is left out
 TABLES = ("records", "evals", "partials", "events")

@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from gputel.analysis.logs.attempts import PLACE
+
 AROUND = 51  # records, over which the usual step time is the median
 LONG = 1.5  # times the usual step time: an evaluation or a checkpoint is part of it, whatever the scatter
 LONGER = 1.05  # times the usual: something else may be part of it
 FAR = 6.0  # standard deviations of a step
 ENOUGH = 4  # records without a pause that tell what a step takes, and how much steps scatter
-PLACE = ("phase", "attempt")
 
 
 class LogLines(Protocol):
