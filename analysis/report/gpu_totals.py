@@ -128,9 +128,9 @@ def gpu_totals(segments: Sequence[Segment], *, refresh: bool = True) -> list[Gpu
 
 def folder_totals(folder: Path, *, refresh: bool = True) -> list[GpuTotals]:
     """Returns the totals of the GPUs of one segment."""
-    gpus = dict.fromkeys(gpu for gpu, name in frames.columns(folder) if name in READINGS)
+    read_hz = frames.read_hz(folder)
+    gpus = [gpu for gpu, rates in read_hz.items() if not rates.keys().isdisjoint(READINGS)]
     cache = PartCache()
-    read_hz = frames.read_hz(folder) if refresh else {}
     summed = {gpu: sums for gpu in gpus if (sums := _summed(folder, gpu, cache))}
     totals = []
     for gpu, sums in summed.items():
