@@ -17,7 +17,7 @@ import numpy as np
 from gputel.analysis.logs.counting import BarKey, Counting, Evaluations
 from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
 from gputel.analysis.logs.frames import MOST, WHOLE, Column, Numbers, RowBlock, Rows
-from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, Moments
+from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, Ints, Moments
 from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, PLACES, LinePlan
 from gputel.analysis.logs.patterns import Field
 
@@ -222,15 +222,19 @@ class Columnwise:
         self._records, self._counting, self._stages = records, counting, stages
         self._evaluations, self._heads, self._sources = evaluations, heads, sources
 
-    def rising(self, run: HitRun) -> Iterator[HitRun]:
-        """Cuts the run where steps do not rise: at restarts and at copies by other ranks."""
+    def rising(self, run: HitRun, asides: list[Aside]) -> Iterator[HitRun]:
+        """Cuts the run where steps do not rise, at restarts and at copies by other ranks, and below evaluations
+        that take their step from a record.
+        """
         table, shape, first, end = run
         cuts: list[int] = []
         if end - first > SHORTEST and _is_plain(table, shape):
             cells = table.columns(shape, slice(first, end))
             steps = shape.step(cells, self._counting.from_zero(table.pattern))
             if steps is not None:
-                cuts = (np.flatnonzero(~(steps[1:] > steps[:-1])) + first + 1).tolist()
+                falls = np.flatnonzero(~(steps[1:] > steps[:-1])) + first + 1
+                waiting = [self._waiting(aside.within(first + 1, end), first, steps) for aside in asides]
+                cuts = np.unique(np.concatenate([falls, *waiting])).tolist()
             elif "epoch" in cells and not self._counting.has_fractions:
                 epochs = cells["epoch"]
                 cuts = (np.flatnonzero(epochs != np.floor(epochs))[:1] + first + 1).tolist()
@@ -249,8 +253,8 @@ class Columnwise:
         if steps is None and self._counting.tells_epoch(shape):
             return False
         headed = table.prefixed(first - 1, end) or table.stamped(first - 1, end)
-        if steps is not None and not all(
-            self._is_on_time(aside, steps[aside.before - first]) and not headed for aside in asides
+        if steps is not None and any(
+            headed or len(self._waiting(aside, first - 1, steps)) for aside in asides
         ):
             return False
         rank = self._heads.time_and_rank(table, first - 1)[1]
@@ -275,15 +279,19 @@ class Columnwise:
             apart = _are_steps(steps)
         return apart and all(bool(np.all(np.abs(cells[name]) < MOST)) for name in WHOLE if name in cells)
 
-    def _is_on_time(self, aside: Aside, steps: Numbers) -> bool:
-        """Whether the evaluations do not affect later records; `steps` are those of the records before each."""
-        table, shape, rows, _ = aside
-        if not len(rows):
-            return True
+    def _waiting(self, aside: Aside, first: int, steps: Numbers) -> Ints:
+        """Rows of the run below evaluations that a record beside them gives a step, or that affect later records.
+
+        `steps` are those of the rows from `first` on.
+        """
+        table, shape, rows, before = aside
         if table.has_heads or table.pattern.stage or shape.texts or "epoch" in shape.columns:
-            return False
+            return before
         own = shape.step(table.columns(shape, rows), self._counting.from_zero(table.pattern))
-        return own is not None and bool(np.all((own >= steps) & (own < MOST) & (own == np.floor(own))))
+        if own is None:
+            return before
+        on_time = (own >= steps[before - first - 1]) & (own < MOST) & (own == np.floor(own))
+        return before.compress(~on_time)
 
     def _write(
         self, run: HitRun, cells: Cells, steps: Numbers | None, times: Moments, rank: str | None

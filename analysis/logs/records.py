@@ -79,7 +79,7 @@ class Assembler:
     def add(self, reading: EngineResult, chunk: Chunk) -> None:
         tables = [HitTable(hits, chunk) for hits in reading.hits if hits.pattern.role in ROLES]
         for run, asides in stretches(tables):
-            for part in self._columnwise.rising(run):
+            for part in self._columnwise.rising(run, asides):
                 self._stretch(part, [aside.within(part.first, part.end) for aside in asides])
 
     def hand_over(self) -> tuple[Rows, Rows, Rows]:

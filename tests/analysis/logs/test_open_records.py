@@ -20,6 +20,12 @@ LOGS = {
         + f"step {i}: train loss {i}.25, val loss {i}.5\n" * (i % 5 == 0)
         for i in range(40)
     ),
+    "evaluations without a step": "".join(
+        f"step {i:5d} | loss: {9 - i}.500000 | lr 6.0000e-04 | norm: 0.5 | dt: 400.00ms | tok/sec: 1280000.00\n"
+        + f"validation loss: {i}.2500\n" * (i % 12 == 5)
+        + f"HellaSwag accuracy: {i}/100=0.2500\n" * (i % 12 == 5)
+        for i in range(40)
+    ),
     "ranks": "".join(
         f"[rank{i % 2}]: iter {i // 2}: loss {9 - i}.5, time 10.00ms, mfu 20.00%\n" for i in range(40)
     ),
@@ -41,19 +47,21 @@ def test_columns_at_once_give_the_rows_of_one_line_after_the_other(
     assert at_once.records.height >= 12
 
 
+@pytest.mark.parametrize(("name", "most"), [("rising", 38), ("evaluations without a step", 32)])
 def test_columns_at_once_take_most_of_a_log_that_only_rises(
-    read: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+    name: str, most: int, read: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
     take = Columnwise.take
 
     def counted(self: Columnwise, run: HitRun, asides: list[Aside]) -> bool:
-        taken.append(run.end - run.first)
-        return take(self, run, asides)
+        done = take(self, run, asides)
+        taken.append(done * (run.end - run.first))
+        return done
 
     monkeypatch.setattr(Columnwise, "take", counted)
-    read(LOGS["rising"])
-    assert sum(taken) == 38
+    read(LOGS[name])
+    assert sum(taken) == most
 
 
 def test_redraws_before_the_last_are_partial_rows(read: Callable[[str], Any]) -> None:
