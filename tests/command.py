@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import io
@@ -43,12 +44,13 @@ def gputel(
 
 @contextlib.contextmanager
 def _collected_as_before() -> Iterator[None]:
-    """A command has its process's garbage collected more rarely, and this process is not its own."""
+    """A command has its process's garbage collected more rarely and not at its end; this process is not its own."""
     before = gc.get_threshold()
     try:
         yield
     finally:
         gc.set_threshold(*before)
+        atexit.unregister(gc.freeze)
 
 
 @contextlib.contextmanager

@@ -60,6 +60,13 @@ def test_neither_import_nor_any_help_loads_anything_heavy() -> None:
     assert [(line[0], heavy) for line in lines if (heavy := HEAVY & set(line[1:]))] == []
 
 
+def test_a_command_ends_without_a_search_for_garbage() -> None:
+    looks = "atexit.register(lambda: print(gc.get_freeze_count() > 0, len(gc.get_objects()) < 1000))"
+    code = f"import atexit, gc; {looks}; from gputel.cli import main; main(['--version'])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines()[1:] == ["True True"]
+
+
 def test_help_lists_the_commands_in_the_order_in_which_people_meet_them() -> None:
     shown = gputel("--help").stdout
     places = [shown.index(f"\n  {command} ") for command in COMMANDS]
