@@ -35,6 +35,7 @@ _LOSES = re.compile(rb"(?i)loss|\blr\b|learning|grad")
 _DRAWN = b" \t=-*#_|>"
 _BLOCK = 40  # lines between a heading and a figure of its block
 _OPTION = re.compile(rb"\s*--[a-z]")  # `--epochs 10`, of a command
+_ASSIGNS = re.compile(rb"(?:[+>] )?[A-Za-z][\w.]* <- [A-Za-z]")  # a line of R, echoed
 _HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
 _BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")
 _REWARD = re.compile(
@@ -206,7 +207,7 @@ def make_candidate(shape: LineShape, lines: Sequence[bytes], *, crowded: bool = 
 
     `crowded` says that there are many shapes: rare ones that give nothing but a time are of other programs.
     """
-    if shape.count < OFTEN and shape.slots > _MOST_VALUES:
+    if (shape.count < OFTEN and shape.slots > _MOST_VALUES) or _ASSIGNS.match(shape.words[0]):
         return None
     words = vocabulary()
     named = tables.column_name(shape, lines, words) or name(shape, words)

@@ -27,7 +27,7 @@ FOREIGN = {
     **dict.fromkeys("iter_cost interval_runtime updt_s".split(), "dt_ms s"),
     **dict.fromkeys("tgs ips_tokens words_s tokens_s toks_s w_s".split(), "tok_per_sec"),
     **dict.fromkeys("grad grad_l2 total_grad_norm grdn".split(), "grad_norm"),
-    **dict.fromkeys("base_lr rate l_r optim0_lr0".split(), "lr"),
+    **dict.fromkeys("base_lr rate l_r lrate optim0_lr0".split(), "lr"),
     **dict.fromkeys("eta_seconds".split(), "eta_min s"),
     **dict.fromkeys("val valid validation test".split(), "val_loss"),
     **dict.fromkeys(

@@ -112,6 +112,13 @@ def _evaluates_rarely(line: Candidate, main: Candidate, _: Candidate | None) -> 
     return is_rarer and "lr" not in line.columns and not _says_more(line, main)
 
 
+def _evaluates_between(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A line that gives training and evaluation losses and no place, among more frequent records that have one."""
+    rarer = 2 * line.shape.count <= main.shape.count and line.place is None and main.place is not None
+    held_out = any("loss" in cell.source.lower() for cell in line.metrics if cell.column == "val_loss")
+    return line.role == "mixed" != main.role and rarer and held_out and line.is_measured and line.is_terse
+
+
 def _says_more(line: Candidate, main: Candidate) -> bool:
     """Whether it gives the place and the loss by the words of the records, and the evaluation behind them."""
     words = {
@@ -170,6 +177,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_changes_rate, None),
     (_is_part, "part"),
     (_scores_apart, "eval"),
+    (_evaluates_between, "eval"),
     (_is_no_record, None),
     (_evaluates_rarely, "eval"),
     (_is_record, "train"),

@@ -36,6 +36,7 @@ _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
 _AVERAGED = lazy_regex(r"(?:avg|average|mean|smoothed)[ _](.+)")
 _A_STEP = lazy_regex(r"(?i)(?:step|iter|iteration|epoch|round|batch|update)s?$")
+_COUNTS_WORDS = lazy_regex(r" [a-z]{3,}(?!\w)(?! *\))|(?: [a-z]{3,}){2}\)")  # `(50 iterations in`, `(51 effective words)`
 _ORDINAL_PLACE = lazy_regex(r"(?i)(?:st|nd|rd|th) +(?P<place>epoch|step|iteration)\b")
 # `epoch/iter: 9/2579`
 _BOTH = lazy_regex(r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|update)s?)")
@@ -81,7 +82,8 @@ def find_slots(shape: LineShape) -> list[Slot]:
         )
         unit, scale, rest = (None, "", right) if no_unit else _unit(right)
         behind = rest.decode(errors="replace")
-        slot = Slot(at, _kind(shape.column(at)), _left_key(left, at > 0), unit, scale=scale)
+        key = None if row and left.endswith("(") and _COUNTS_WORDS.match(behind) else _left_key(left, at > 0)
+        slot = Slot(at, _kind(shape.column(at)), key, unit, scale=scale)
         if counted:
             what, behind = counted.group().decode(), behind[counted.end() :]
             slot = replace(slot, key=what)
@@ -94,7 +96,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
             slot = slot if slot.key else replace(slot, key=row[-1].key)  # `Batch [0-100]`: the end counts
             row[-1] = replace(row[-1], key=None, column="range")
         elif slot.key is None and row:
-            slot = _beside(slot, row[-1], left)
+            slot = _beside(slot, row[-1], left, behind)
             slot = _as_change(slot, shape)
             both = _BOTH.fullmatch(row[-1].key or "") if slot.column == "total" else None
             if both:
@@ -238,14 +240,18 @@ def _left_key(left: str, after_value: bool) -> str | None:
     return " ".join(words if len(words) <= 5 else words[-2:])
 
 
-def _beside(slot: Slot, before: Slot, left: str) -> Slot:
-    """Names a value by the one before it: as its total, its average or a share."""
+def _beside(slot: Slot, before: Slot, left: str, behind: str) -> Slot:
+    """Names a value by the one before it: as its total, its average or a share.
+
+    `norm 0.13 (50 iterations in 0.9s)` and `80 words (51 effective words)` give no average: a word says what it is.
+    """
     if before.column == "total" and slot.unit == "%":
         return replace(slot, column="share")
     if _OF.fullmatch(left):
         return replace(slot, key=f"{before.key or ''} total".strip(), column="total")
     apart = slot.unit in _SECONDS and before.unit is None  # `ITERATION 14 (165.40s)`
-    if left.strip() == "(" and before.key and not (slot.unit and "/" in slot.unit) and not apart:
+    counted = _COUNTS_WORDS.match(behind) is not None
+    if left.strip() == "(" and before.key and not (slot.unit and "/" in slot.unit or apart or counted):
         return replace(slot, key=f"{before.key}()")
     return slot
 
