@@ -35,7 +35,6 @@ _LOSES = re.compile(rb"(?i)loss|\blr\b|learning|grad")
 _DRAWN = b" \t=-*#_|>"
 _BLOCK = 40  # lines between a heading and a figure of its block
 _OPTION = re.compile(rb"\s*--[a-z]")  # `--epochs 10`, of a command
-_ASSIGNS = re.compile(rb"(?:[+>] )?[A-Za-z][\w.]* <- [A-Za-z]")  # a line of R, echoed
 _HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
 _BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")
 _REWARD = re.compile(
@@ -207,7 +206,7 @@ def make_candidate(shape: LineShape, lines: Sequence[bytes], *, crowded: bool = 
 
     `crowded` says that there are many shapes: rare ones that give nothing but a time are of other programs.
     """
-    if (shape.count < OFTEN and shape.slots > _MOST_VALUES) or _ASSIGNS.match(shape.words[0]):
+    if shape.count < OFTEN and shape.slots > _MOST_VALUES:
         return None
     words = vocabulary()
     named = tables.column_name(shape, lines, words) or name(shape, words)
@@ -259,7 +258,7 @@ def _is_headed(candidate: Candidate, lines: Sequence[bytes]) -> bool:
     A line that says its place is in no block of figures. `Scores:` is such a line where no loss stands below it.
     """
     shown = candidate.shape.lines[:20]
-    above = [_heading(lines, number, through=candidate.place is None) for number in shown]
+    above = [heading(lines, number, through=candidate.place is None) for number in shown]
     if not all(_HEADING.fullmatch(line) for line in above):
         return False
     scored = candidate.place is None and all(_SCORES.fullmatch(line) for line in above)
@@ -268,7 +267,7 @@ def _is_headed(candidate: Candidate, lines: Sequence[bytes]) -> bool:
     )
 
 
-def _heading(lines: Sequence[bytes], number: int, *, through: bool) -> bytes:
+def heading(lines: Sequence[bytes], number: int, *, through: bool) -> bytes:
     """The nearest line above with text, without the signs drawn around it; `through` passes over figures."""
     for line in reversed(lines[max(0, number - _BLOCK) : number]):
         text = line.strip(_DRAWN)

@@ -1,4 +1,4 @@
-"""Lines that speak of loss, steps and rates as other trades do: networks, optics, power, money, health, servers.
+"""Lines that speak of loss, steps and rates as other trades do: networks, optics, power, money, servers, code.
 
 A line of another trade is refused before it can become a record. What only a training prints beside it, such as a
 learning rate by its full name, outweighs a word of another trade: a part of a loss may have any name.
@@ -31,6 +31,7 @@ _MONEY = lazy_regex(rb"(?i)(?<![a-z])(?:profit|revenue|stop_loss|turnover|divide
 _AGENT = lazy_regex(rb"(?i)(?<![a-z])(?:epochs?|episodes?|rewards?|epsilon)(?![a-z])")
 _PATH = lazy_regex(rb"\S*/\S*/\S*")
 _URL = lazy_regex(rb'"(?:GET|POST|PUT|HEAD|DELETE) |https?://\S*[?&][\w-]+=|\sHTTP/[12]')
+_ASSIGNS = lazy_regex(rb"^(?:[+>] )?[A-Za-z][\w.]* <- [A-Za-z]")  # a line of R, echoed
 _UNIT_BEHIND = lazy_regex(rb" ?(?:dBm?|[kM]?W|kWh|%|USD|EUR|kg|g|ml|l|mm|km|V|mA|Hz|\xc2\xb0C)(?![\w/])")
 _MONEY_BEFORE = lazy_regex(rb"(?:\$|\xe2\x82\xac|\xc2\xa3)$")
 _TRAINS = lazy_regex(
@@ -66,7 +67,7 @@ def learns(lines: Sequence[bytes]) -> bool:
 
 def _is_of_another_trade(line: Candidate) -> bool:
     example = line.shape.example
-    if _URL.search(example) or _is_sentence(line) or _has_foreign_unit(line):
+    if _URL.search(example) or _ASSIGNS.match(example) or _is_sentence(line) or _has_foreign_unit(line):
         return True
     sources = [value.source for value in line.named]
     text = b" | ".join([*line.shape.words, *(source.encode() for source in sources)])

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gputel.analysis.logs import printed_settings
-from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.infer.candidates import OFTEN, Candidate, heading
 from gputel.analysis.logs.infer.dialects import MEASURE, SETS
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
@@ -30,6 +30,7 @@ _SCORE = re.compile(
     r"(?i)(?:^|[\W_])(?:psnr|ssim|lpips|fid|bleu\S*|rouge\S*|wer|cer|m?ap\S*|mIoU)(?:$|[\W_])"
 )
 SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
+_BEST_OF_ALL = re.compile(rb"(?i)best .{0,40}:")
 # repeats an evaluation
 _BEST = re.compile(rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b|\bbest \w+ saved\b")
 
@@ -147,6 +148,15 @@ def _follows(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     return "loss" in main.columns and all(number - 1 in above for number in line.shape.lines)
 
 
+def _counts_otherwise(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A line of steps beside more frequent records of epochs: both on one axis would be wrong.
+
+    Where both name the epoch they share one.
+    """
+    of_epochs = main.place is not None and main.place.column == "epoch" and main.loses
+    return of_epochs and line.is_fine and line.evidence and "epoch" not in line.columns
+
+
 def _opens_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line above the records of its epoch, `epoch 3 lr 0.1`, where their counter begins anew with each epoch."""
     measures = any(MEASURE.search(cell.column or "") for cell in line.metrics)
@@ -177,6 +187,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_changes_rate, None),
     (_is_part, "part"),
     (_scores_apart, "eval"),
+    (_counts_otherwise, None),
     (_evaluates_between, "eval"),
     (_is_no_record, None),
     (_evaluates_rarely, "eval"),
@@ -185,11 +196,17 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
 
 
 def without_settings(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> list[Candidate]:
-    """The candidates but those that look like evaluations and are printed settings."""
+    """The candidates but those that look like evaluations and are printed settings or the best ones once more."""
     begins = min(
         (c.shape.first for c in candidates if c.role == "train" and c.place and c.evidence), default=0
     )
-    return [line for line in candidates if not _is_setting(line, lines, begins)]
+    return [line for line in candidates if not (_is_setting(line, lines, begins) or _is_of_best(line, lines))]
+
+
+def _is_of_best(line: Candidate, lines: Sequence[bytes]) -> bool:
+    """Whether it repeats figures of the best model, below a line such as `Best model at step 46000:`."""
+    above = (heading(lines, number, through=True) for number in line.shape.lines)
+    return line.shape.count < OFTEN and bool(line.metrics) and all(map(_BEST_OF_ALL.fullmatch, above))
 
 
 def _is_setting(line: Candidate, lines: Sequence[bytes], begins: int) -> bool:

@@ -36,7 +36,8 @@ _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
 _AVERAGED = lazy_regex(r"(?:avg|average|mean|smoothed)[ _](.+)")
 _A_STEP = lazy_regex(r"(?i)(?:step|iter|iteration|epoch|round|batch|update)s?$")
-_COUNTS_WORDS = lazy_regex(r" [a-z]{3,}(?!\w)(?! *\))|(?: [a-z]{3,}){2}\)")  # `(50 iterations in`, `(51 effective words)`
+# `(50 iterations in`, `(51 effective words)`
+_COUNTS_WORDS = lazy_regex(r" [a-z]{3,}(?!\w)(?! *\))|(?: [a-z]{3,}){2}\)")
 _ORDINAL_PLACE = lazy_regex(r"(?i)(?:st|nd|rd|th) +(?P<place>epoch|step|iteration)\b")
 # `epoch/iter: 9/2579`
 _BOTH = lazy_regex(r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|update)s?)")
@@ -251,7 +252,7 @@ def _beside(slot: Slot, before: Slot, left: str, behind: str) -> Slot:
         return replace(slot, key=f"{before.key or ''} total".strip(), column="total")
     apart = slot.unit in _SECONDS and before.unit is None  # `ITERATION 14 (165.40s)`
     counted = _COUNTS_WORDS.match(behind) is not None
-    if left.strip() == "(" and before.key and not (slot.unit and "/" in slot.unit or apart or counted):
+    if left.strip() == "(" and before.key and not ((slot.unit and "/" in slot.unit) or apart or counted):
         return replace(slot, key=f"{before.key}()")
     return slot
 

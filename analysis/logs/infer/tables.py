@@ -29,6 +29,7 @@ _LABEL = lazy_regex(
     rb"(?i)(?:[\s|]|\xe2\x94[\x82\x83])*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)"
     rb"(?:[\s|]|\xe2\x94[\x82\x83])+"
 )
+_WIDE_CELLS = lazy_regex(r"\t|\s{2,}")
 _TITLE = lazy_regex(rb"[\s|]*(?P<name>[A-Za-z][\w/ -]*?)\s*\|\s*")
 _SET = lazy_regex(r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)(?: set)?")
 _LETTER = lazy_regex(rb"[A-Za-z]")
@@ -43,6 +44,9 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
     literals = [without_unit(literal) for literal in shape.literals]
     if shape.slots == len(HEADLESS) and _is_headless(literals):
         return name_as(shape, HEADLESS, words)
+    listed = _by_lists(shape, lines)
+    if listed:
+        return name_as(shape, listed, words)
     of_sets = _by_sets(shape, lines)
     if of_sets:
         return name_as(shape, of_sets, words)
@@ -86,6 +90,47 @@ def _by_sets(shape: LineShape, lines: Sequence[bytes]) -> list[str] | None:
             loses = "loss" in measure.lower()
             return [measure if loses and cell.startswith("train") else f"{cell} {measure}" for cell in sets]
     return None
+
+
+def _by_lists(shape: LineShape, lines: Sequence[bytes]) -> list[str] | None:
+    """Names for `1000  [2.5e-2, 1.7e-3]  [3.1e-2, 1.8e-3]  []`, of which each list is one cell.
+
+    Several figures of a list are parts of what the heading names, `Train loss 1` and `Train loss 2`.
+    """
+    cells = _listed(shape)
+    if cells is None:
+        return None
+    sizes = [cells.count(cell) for cell in range(max(cells) + 1)]
+    for line in _above(lines, shape.lines[0]):
+        titles = _WIDE_CELLS.split(line.decode(errors="replace").strip())
+        is_heading = len(titles) > 1 and all(title[:1].isalpha() for title in titles)
+        if not is_heading or len(sizes) > len(titles):
+            continue
+        keys = []
+        for at, cell in enumerate(cells):
+            part = at - cells.index(cell) + 1
+            keys.append(f"{titles[cell]} {part}" if sizes[cell] > 1 else titles[cell])
+        return keys
+    return None
+
+
+def _listed(shape: LineShape) -> list[int] | None:
+    """The cell of each value, where lists in brackets stand apart in a row; None where it has none."""
+    cells, cell, opened, lists = [], -1, False, 0
+    for at in range(shape.slots):
+        before, behind = shape.words[at], shape.words[at + 1]
+        begins = before.rstrip().endswith(b"[")
+        if not (begins or opened or (at == 0 and not before.strip())):
+            return None
+        if opened and not begins and before.strip() != b",":
+            return None
+        cell += begins or at == 0
+        lists += begins
+        opened = not behind.lstrip().startswith(b"]") if begins or opened else False
+        if not (opened or behind.strip(b" \t[]") == b""):
+            return None
+        cells.append(cell)
+    return cells if lists > 1 and not opened else None
 
 
 def _is_headless(literals: Sequence[bytes]) -> bool:

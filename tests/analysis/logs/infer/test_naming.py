@@ -26,6 +26,7 @@ def columns(*lines: str) -> list[str | None]:
         ("step 3 loss 2.5 total 0.7", ["step", "loss", "total_"]),
         ("step 3 loss 2.5 81.2k tok/s", ["step", "loss", "tok_per_sec"]),
         ("epoch 3 loss 2.5, B: 0.01, S: 0.926", ["epoch", "loss", "B", "S"]),
+        ("epoch 1/20 TrainAcc=39.02%  TestAcc=38.5%", ["epoch", "epochs", "Train_Acc_pct", "Test_Acc_pct"]),
         ("step 3 loss 2.5 took 0.25", ["step", "loss", "dt_ms"]),
         ("step 3 loss 2.5 took 0.25s", ["step", "loss", "dt_ms"]),
         ("step 3 loss 2.5 in 0.25 sec", ["step", "loss", "dt_ms"]),

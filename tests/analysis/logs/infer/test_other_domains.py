@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gputel.analysis.logs.infer import infer
+from gputel.analysis.logs.infer import infer, other_domains, shapes
+from gputel.analysis.logs.infer.candidates import make_candidate
 
 
 def text(line: str, count: int = 30) -> bytes:
@@ -66,3 +67,11 @@ def test_message_about_a_loss_that_is_too_large_is_no_record() -> None:
 def test_norm_of_gradients_alone_is_no_record() -> None:
     assert infer(text("grad norm: {1:.3f} 24.5 21.5")) is None
     assert infer(text("step {0} grad norm: {1:.3f}")) is not None
+
+
+def test_echoed_assignment_of_r_is_code() -> None:
+    lines = [b"err <- mean(as.numeric(pred > 0.5) != test_labels)"]
+    (shape,) = shapes.line_shapes(lines, lines)
+    line = make_candidate(shape, lines)
+    assert line is not None
+    assert other_domains.without_others([line], lines) == []

@@ -163,3 +163,31 @@ def test_figure_of_the_validation_beside_its_loss_keeps_its_name(read: Read) -> 
 def test_validate_loss_is_of_the_validation(read: Read) -> None:
     log = read("".join(f"Train Loss: {9 / i:.4f} Validate Loss {8 / i:.4f}\n" for i in range(1, 9)))
     assert log.evals.filter(name="val_loss").height == log.records["loss"].count() == 8
+
+
+def test_evaluation_without_a_place_between_placed_records_is_read(read: Read) -> None:
+    lines = [f"iter {i}, loss: {9 / i:.4f} time: 5{i}.25ms" for i in range(1, 13)]
+    log = read("\n".join([*lines[:6], "train loss: 2.6250, val loss: 2.7500", *lines[6:]]))
+    evaluated = log.evals.filter(name="val_loss")
+    assert (evaluated["step"].to_list(), evaluated["value"].to_list()) == ([7], [2.75])
+    assert log.records["step"].to_list() == list(range(1, 13))
+
+
+def test_steps_beside_records_of_epochs_are_no_records_of_theirs(read: Read) -> None:
+    """A step of 115 between epochs 2 and 3 would be a restart."""
+    epochs = [f"Epoch: {i}, learning rate: 0.001, average loss: {2 - i / 8:.4f}" for i in range(6)]
+    counted = [
+        f"step#: {i}   learning rate: 0.001   average loss: 1.75   patience: {i % 7}" for i in (0, 115)
+    ]
+    log = read("\n".join([counted[0], *epochs[:3], counted[1], *epochs[3:]]))
+    assert log.records["step"].to_list() == list(range(6))
+    assert set(log.records["attempt"]) == {1}
+
+
+def test_figures_below_a_line_of_the_best_model_repeat_an_evaluation(read: Read) -> None:
+    rows = [f"step {i} train loss {9 / i:.3f} test loss {12 / i:.3f}" for i in range(1, 9)]
+    again = ["", "Best model at step 8:", "  train loss: 1.125", "  test loss: 1.500"]
+    log = read("\n".join([*rows, *again]))
+    assert log.evals.filter(name="val_loss").height == 8
+    other = read("\n".join([*rows, "", "Held-out figures:", "  test loss: 1.500"]))
+    assert other.evals.filter(name="val_loss").height == 9

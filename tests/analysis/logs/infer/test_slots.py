@@ -55,3 +55,17 @@ def test_counter_rises_mostly_by_the_same_amount(steps: range | tuple[int, ...],
 def test_index_of_samples_grows_by_multiples_of_32() -> None:
     assert slots.is_samples(range(0, 6400, 64), 60_000)
     assert not slots.is_samples(range(0, 100, 10), 1000)
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("iteration 50: gradient norm = 0.25 (50 iterations in 0.9s)", ["iteration", "gradient norm", None]),
+        ("on 80 raw words (51 effective words)", ["on", "effective words"]),
+        ("loss 2.5 (2.75)", ["loss", "loss()"]),
+        ("loss 2.5 (2.75 avg)", ["loss", "loss()"]),
+    ],
+)
+def test_words_in_brackets_say_what_a_figure_counts(line: str, names: list[str | None]) -> None:
+    (shape,) = shapes.line_shapes([line.encode()], [line.encode()])
+    assert [slot.key for slot in slots.find_slots(shape)][: len(names)] == names

@@ -85,3 +85,34 @@ def test_totals_within_the_cells_of_a_row_are_no_columns(read: Callable[[str], L
     log = read(heading + summary + "".join(rows))
     assert log.records["step"].to_list() == [0, 40, 80, 120, 160, 200]
     assert log.records["loss"].to_list() == [20.0, 20.4, 19.0, 19.4, 18.0, 18.4]
+
+
+def test_list_in_a_row_is_one_cell_and_its_figures_are_parts(read: Read) -> None:
+    """The parts of a loss keep their names, and none of them is the loss."""
+    rows = [
+        f"{step:<6}[{9 / (step + 1):.2e}, {3 / (step + 1):.2e}]    [{8 / (step + 1):.2e}, 1.00e-03]    []"
+        for step in range(0, 5000, 1000)
+    ]
+    log = read("\n".join(["Step  Train loss              Test loss               Test metric", *rows]))
+    assert log.records["step"].to_list() == [0, 1000, 2000, 3000, 4000]
+    assert log.records["Train_loss_2"][0] == 3.0
+    assert "loss" not in log.records.columns
+    assert log.evals.filter(name="Test_loss_1")["value"][0] == 8.0
+
+
+def test_list_of_one_figure_is_named_by_its_heading(read: Read) -> None:
+    rows = [f"{step:<6}[{9 / (step + 1):.2e}]    [{8 / (step + 1):.2e}]" for step in range(0, 5000, 1000)]
+    log = read("\n".join(["Step  Train loss    Test loss", *rows]))
+    assert log.records["loss"][0] == 9.0
+    assert log.evals.filter(name="val_loss")["value"][0] == 8.0
+
+
+def test_places_in_brackets_are_cells_of_their_own() -> None:
+    lines = [b"Epoch  Step  Loss", b"[3][50] [0.25]"]
+    (shape,) = shapes.line_shapes(lines[1:], lines[1:])
+    shape.lines = [1]
+    assert [cell.column for cell in tables.column_name(shape, lines, naming.vocabulary()) or ()] == [
+        "epoch",
+        "step",
+        "loss",
+    ]
