@@ -29,7 +29,7 @@ _PREFIX = lazy_regex(
     rb"|(?i:(?:local_|global_)?rank[ :=]?\s*\d+)|default\d+|(?:\w+ )?(?:pid=\d+)(?:, ip=[\d.]+)?"
     rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=:| (?![\d.+-]))|(?:[:|][\w.]+)+(?=\]))?"
     rb"|(?:\w+ (?=\S+:\d+\]))?[\w./-]+\.(?:py|cc|cpp|cu|rs|jl)(?::\d+| \d+(?=\))|,? +line:? \d+(?: +\d+(?=\]))?)?"
-    rb"|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|[\w.-]+:\d+(?=\t)"
+    rb"|\[1\] \"(?=[^\"]*\"$)|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|[\w.-]+:\d+(?=\t)"
     rb"|[\w.]+:[\w<>]+:\d+(?= - )|(?:\d+:|[A-Za-z_]\w*) (?=(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b)"
     rb"|(?:root|__main__|[A-Za-z_]\w*(?:\.\w+)+)(?= - )"
     rb")[\])>|]*[\s:,>-]*)+" % (STAMP, _CLOCK, _CLOCK)
@@ -41,18 +41,32 @@ _DRAWN = lazy_regex(
 )
 _OWN = lazy_regex(rb"(?:\[[^\]\nA-Za-z]*[A-Za-z][^\]\n]*\]:?|[\w.-]+:|[\w.-]+ *\|)(?= )")
 _PLACE = lazy_regex(rb"(?i)ep|step|iter|batch|it\b|\be\d+\b")
+_COMMENT = lazy_regex(rb"\s*(?:#{1,2}|%|//)(?: |$)")
 _COMMON = 0.7  # share of the lines
 _FEW = 8
 
 
 def strip_prefixes(lines: Sequence[bytes]) -> list[bytes]:
     """Every line without what stands before its record."""
+    lines = _without_comment(lines)
     bare = [_strip_known(line) for line in lines]
     margin = _own_margin(bare)
     if margin is None:
         return bare
     rests = [margin.sub(b"", line, count=1) for line in bare]
     return [_strip_known(rest) if rest != line else line for rest, line in zip(rests, bare, strict=True)]
+
+
+def _without_comment(lines: Sequence[bytes]) -> Sequence[bytes]:
+    """The lines without the sign of a comment, where all have the same: the output of a report in R or MATLAB.
+
+    One that only some lines have heads a table, or is a heading.
+    """
+    marks = [mark.group() if (mark := _COMMENT.match(line)) else b"" for line in lines if line.strip()]
+    first = marks[0].strip() if len(marks) > 2 else b""
+    if not first or any(mark.strip() != first for mark in marks):
+        return lines
+    return [_COMMENT.sub(b"", line, count=1) for line in lines]
 
 
 def _strip_known(line: bytes) -> bytes:

@@ -167,7 +167,8 @@ class Candidate:
     def errs(self) -> bool:
         """Whether it gives an error at an iteration, as solvers do, too: the rest of the log must tell."""
         counts = (integers(self.shape.column(self.place.at)) if self.place else None) or []
-        rises = len(counts) >= OFTEN and all(b > a for a, b in pairwise(counts))
+        falls = sum(b <= a for a, b in pairwise(counts))
+        rises = len(counts) >= OFTEN and 4 * falls <= len(counts)  # a second network begins anew
         errs = any(_ERROR.search(cell.source) for cell in self.metrics if cell.column in self.changing)
         return rises and errs and self.is_terse and self.is_measured
 

@@ -74,9 +74,19 @@ def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     printed = split_names.complete(find_slots(shape), shape)
     spelled = [replace(slot, key=split_names.set_first(slot.key)) if slot.key else slot for slot in printed]
     named = [_name(slot, shape, words) for slot in _spelled_out(spelled)]
+    named = _of_weights(named)
     named = _held_out(without_foreign_mean(with_loss(_global(named, shape), shape), shape))
     named = _distinct(_one_time(places.find(named, shape)))
     return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)]
+
+
+def _of_weights(cells: list[Named]) -> list[Named]:
+    """Leaves its own name to a `Norm` beside a bias: it is that of the weights."""
+    if not any(cell.source.lower() in ("bias", "intercept") for cell in cells):
+        return cells
+    return [
+        replace(cell, column=legal(cell.source)) if cell.source.lower() == "norm" else cell for cell in cells
+    ]
 
 
 def _as_printed(cell: Named, slot: Slot) -> Named:

@@ -32,6 +32,8 @@ _AGENT = lazy_regex(rb"(?i)(?<![a-z])(?:epochs?|episodes?|rewards?|epsilon)(?![a
 _PATH = lazy_regex(rb"\S*/\S*/\S*")
 _URL = lazy_regex(rb'"(?:GET|POST|PUT|HEAD|DELETE) |https?://\S*[?&][\w-]+=|\sHTTP/[12]')
 _ASSIGNS = lazy_regex(rb"^(?:[+>] )?[A-Za-z][\w.]* <- [A-Za-z]")  # a line of R, echoed
+# of a search for settings: each trial is a training of its own
+_TRIAL = lazy_regex(rb"(?i)^\W*trial #?\d+:? (?:finished|failed|pruned|completed?|ended)\b")
 _UNIT_BEHIND = lazy_regex(rb" ?(?:dBm?|[kM]?W|kWh|%|USD|EUR|kg|g|ml|l|mm|km|V|mA|Hz|\xc2\xb0C)(?![\w/])")
 _MONEY_BEFORE = lazy_regex(rb"(?:\$|\xe2\x82\xac|\xc2\xa3)$")
 _TRAINS = lazy_regex(
@@ -47,6 +49,7 @@ _SENTENCE = lazy_regex(rb"[a-z][.!?](?:\s|$)|[\d%] ?[.!?]\s+[A-Z][a-z]")
 _WORDS = lazy_regex(rb"(?<![\w=:/-])[a-z]{2,}(?![\w=:/-])")
 # a model, and what is done to it
 _MODEL = lazy_regex(rb"(?i)(?<![a-z])(?:neural|neuron|layer|activation|learning rate|weight|train|model)")
+_TRAINING = lazy_regex(rb"(?i)^\W*training\b|\b(?:start(?:ing|ed)?|begin|before|after) training\b")
 _SEVERAL = 4
 _OFTEN = 8  # lines; people repeat themselves less
 _PROSE = 6  # words of a sentence, besides its figures
@@ -61,13 +64,21 @@ def without_others(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> l
 
 
 def learns(lines: Sequence[bytes]) -> bool:
-    """Whether several words of a model that learns are among them."""
+    """Whether a training is announced, or several words of a model that learns are among them."""
+    if any(map(_TRAINING.search, lines)):
+        return True
     return len({word.lower() for line in lines for word in _MODEL.findall(line)}) >= _SEVERAL
 
 
 def _is_of_another_trade(line: Candidate) -> bool:
     example = line.shape.example
-    if _URL.search(example) or _ASSIGNS.match(example) or _is_sentence(line) or _has_foreign_unit(line):
+    if (
+        _URL.search(example)
+        or _ASSIGNS.match(example)
+        or _TRIAL.match(example)
+        or _is_sentence(line)
+        or _has_foreign_unit(line)
+    ):
         return True
     sources = [value.source for value in line.named]
     text = b" | ".join([*line.shape.words, *(source.encode() for source in sources)])

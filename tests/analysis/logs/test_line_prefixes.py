@@ -48,3 +48,21 @@ def test_bar_before_a_line_that_says_its_place_is_a_prefix() -> None:
     ]
     bare = strip_prefixes([line.encode() for line in lines])
     assert bare == [b"Epoch 3: loss 4.5", *(line.encode() for line in lines[1:])]
+
+
+@pytest.mark.parametrize("mark", [b"## ", b"% ", b"    ## ", b"// "])
+def test_sign_of_a_comment_on_all_lines_is_a_prefix(mark: bytes) -> None:
+    lines = [b"Iter  Loss", b"   1  2.5", b"   2  2.25"]
+    assert strip_prefixes([mark + line for line in lines]) == [line.lstrip() for line in lines]
+
+
+def test_sign_of_a_comment_on_some_lines_is_none() -> None:
+    lines = [b"# epoch loss", b"1 2.5", b"2 2.25"]
+    assert strip_prefixes(lines) == lines
+
+
+def test_string_that_r_prints_has_an_index_before_it() -> None:
+    assert strip_prefixes([b'[1] "epoch 3 loss 2.5"', b"[1] train-rmse:2.5"]) == [
+        b'epoch 3 loss 2.5"',
+        b"[1] train-rmse:2.5",
+    ]

@@ -118,3 +118,34 @@ def test_losses_of_a_policy_and_of_its_value_are_parts(read: Callable[[str], Log
 
 def test_error_of_a_solver_at_its_iterations_is_no_record(read: Callable[[str], Log]) -> None:
     assert read("".join(f"Iteration {i}: error = {9 / i:.4f}\n" for i in range(1, 9))).is_empty
+
+
+def test_error_at_iterations_of_an_announced_training_is_a_record(read: Callable[[str], Log]) -> None:
+    """A second network begins with iteration 0 again."""
+    rows = [f"Error after {1000 * i} iterations: {0.5 / (i + 1):.6f}" for i in range(6)]
+    log = read("\n".join(["Training with alpha 0.1", *rows, "Training with alpha 1", *rows[:4]]))
+    assert log.records["attempt"].to_list() == 6 * [1] + 4 * [2]
+    assert log.records["Error"][0] == 0.5
+    solved = read("\n".join(["Conjugate gradients, tolerance 1e-6", *rows]))
+    assert solved.records.is_empty()
+
+
+def test_norm_beside_a_bias_is_of_the_weights(read: Callable[[str], Log]) -> None:
+    rows = [
+        f"-- Epoch {i}\nNorm: {9 + i}.25, NNZs: 20, Bias: 0.5{i}, T: {600 * i}, Avg. loss: {9 / i:.6f}"
+        for i in range(1, 7)
+    ]
+    log = read("\n".join(rows))
+    assert (log.records["Norm"][0], log.records["loss"][0]) == (10.25, 9.0)
+    assert (
+        read("\n".join(f"step {i} loss {9 / i:.3f} norm: 1.25" for i in range(1, 7))).records["grad_norm"][0]
+        == 1.25
+    )
+
+
+def test_trials_of_a_search_are_no_steps(read: Callable[[str], Log]) -> None:
+    rows = [
+        f"Trial {i} finished with value: {9 / (i + 1):.4f} and parameters: {{'lr': 0.0{i}1}}."
+        for i in range(8)
+    ]
+    assert read("\n".join(rows)).records.is_empty()

@@ -116,3 +116,11 @@ def test_places_in_brackets_are_cells_of_their_own() -> None:
         "step",
         "loss",
     ]
+
+
+def test_deviance_of_boosted_trees_is_the_loss_in_a_report_with_comment_signs(read: Read) -> None:
+    rows = [f"## {i:6}        {9 / i:.4f}             nan     0.1000    0.0{i}33" for i in range(1, 9)]
+    log = read("\n".join(["## Iter   TrainDeviance   ValidDeviance   StepSize   Improve", *rows]))
+    assert log.records["step"].to_list() == list(range(1, 9))
+    assert log.records["loss"][0] == 9.0
+    assert log.evals.is_empty()
