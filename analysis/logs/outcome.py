@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gputel.analysis.logs import patterns
+from gputel.analysis.logs.line_prefixes import STAMP
 from gputel.analysis.logs.lines import Chunk
 from gputel.analysis.logs.patterns import EngineResult
 from gputel.analysis.logs.prefixes import PREFIX, Stamps
@@ -67,6 +68,11 @@ class SaveEnd(NamedTuple):
 _PREFIX = patterns.lazy_regex(
     rb"^(?:\s*(?:\[[\w.:-]*rank\w*\d+\]:?|\[[\w.-]+\]:|\d+:|\(\w[^()]*pid=\d+[^()]*\)|\w+-?\d+:)\s*)*", re.I
 )
+# What containers, journald and loggers put before every line: `trainer-1  | `, `[pod/a/b] `, `Oct 09 08:53:26 host a[7]: `
+_MARGIN = patterns.lazy_regex(
+    rb"^(?:(?:\[[\w./:-]+\]|[\w.-]+ +\||[\[(]?%b[\])]?|[\w.-]+(?: [\w./-]+)?\[\d+\]:|\d+:) )+" % STAMP
+)
+_STAMP = patterns.lazy_regex(STAMP)
 _ERROR = patterns.lazy_regex(
     rb"^(?:[A-Za-z_]\w*\.)+[A-Z]\w*(?::|\s*$)"
     rb"|^[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Expired|Iteration|Warning|Timeout|Failure)(?::|\s*$)"
@@ -111,7 +117,7 @@ class Outcome:
             return
         if TRACEBACK in line:
             head = line[: line.index(TRACEBACK)]
-            self._open[_prefix(head)] = number
+            self._open |= {_prefix(head): number, _like(_margin(head)): number}
             yield LogEvent("traceback", number, "")
             return
         sign = sign_of(alike(line))
@@ -163,11 +169,12 @@ class Outcome:
 
     def _error(self, line: bytes, number: int) -> LogEvent | None:
         """The event of a line that ends a traceback: not indented, and beginning with an exception's name."""
-        head = _prefix(line)
-        body = line[len(head) :] if head in self._open else b""
-        if not body or body[:1] in b" \t|" or not _ERROR.match(body):
+        heads = [head for head in (_prefix(line), _margin(line)) if _like(head) in self._open]
+        body = next((rest for head in heads if _ERROR.match(rest := line[len(head) :])), b"")
+        if not body:
             return None
-        del self._open[head]
+        begun = {self._open[_like(head)] for head in heads}
+        self._open = {head: line for head, line in self._open.items() if line not in begun}
         text = shortened(line)
         fatal: Fatal = "failed"
         kind = ""
@@ -192,6 +199,16 @@ def save_end(lines: Sequence[bytes], stamps: Stamps) -> SaveEnd | None:
 def _prefix(line: bytes) -> bytes:
     found = _PREFIX.match(line)
     return found.group() if found else b""
+
+
+def _margin(line: bytes) -> bytes:
+    found = _MARGIN.match(line)
+    return found.group() if found else b""
+
+
+def _like(head: bytes) -> bytes:
+    """The head of a line with all timestamps alike."""
+    return _STAMP.sub(b"", head)
 
 
 def cause(events: list[LogEvent], after: int) -> LogEvent | None:
