@@ -1,4 +1,4 @@
-"""Lines in GBK, Big5, Shift-JIS, EUC-JP or EUC-KR -> lines in UTF-8.
+"""Lines in GBK, Big5, Shift-JIS, EUC-JP, EUC-KR, or in code page 1251 or 1252 -> lines in UTF-8.
 
 A log does not say its encoding. It is taken for one of these once a line that is no UTF-8 holds a word of a
 training in it, such as `损失` or `손실`; lines before that stay as they are. Lines that are UTF-8 always stay.
@@ -17,6 +17,8 @@ WORDS = {
     "cp932": "損失 学習 精度 検証 エポック ステップ",
     "euc_jp": "損失 学習 精度 検証 エポック ステップ",
     "cp949": "손실 학습 정확도 검증 에폭 스텝",
+    "cp1251": "отери поха бучени очност алидаци шибка",
+    "cp1252": "époque Époque étape Étape itération précision pérdida Pérdida Época época validación acurácia",
 }
 
 

@@ -11,10 +11,15 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.patterns import lazy_regex
 
 _CLOCK = rb"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[AP]M\b|[+-]\d\d:?\d\d))?"
-_DAY = rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d-\d\d-\d\d|\d\d/\d\d/\d{2,4}|\d\d[-/]\d\d|\d\d [A-Z][a-z]{2} \d{4})"
+_DAY = (
+    rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d-\d\d-\d\d|\d\d/\d\d/\d{2,4}|\d\d\.\d\d\.\d{4}"
+    rb"|\d\d[-/]\d\d|\d\d [A-Z][a-z]{2} \d{4}"
+    rb"|\d\d?-(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)-(?:\d{4}|\d\d))"
+)
 STAMP = (
     rb"(?:%b(?:[T _,:]{1,2}%b|[T_]\d\d-\d\d-\d\d)|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d\d? (?:\d{4} )?%b(?: \d{4})?)"
     % (
@@ -30,6 +35,7 @@ _PREFIX = lazy_regex(
     rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=:| (?![\d.+-]))|(?:[:|][\w.]+)+(?=\]))?"
     rb"|(?:\w+ (?=\S+:\d+\]))?[\w./-]+\.(?:py|cc|cpp|cu|rs|jl)(?::\d+| \d+(?=\))|,? +line:? \d+(?: +\d+(?=\]))?)?"
     rb"|\[1\] \"(?=[^\"]*\"$)|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|[\w.-]+:\d+(?=\t)"
+    rb"|(?<=:\d\d )[\w.-]+ [\w./-]+\[\d+\]:(?= )"  # journald: host and program[pid]
     rb"|[\w.]+:[\w<>]+:\d+(?= - )|(?:\d+:|[A-Za-z_]\w*) (?=(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b)"
     rb"|(?:root|__main__|[A-Za-z_]\w*(?:\.\w+)+)(?= - )"
     rb")[\])>|]*[\s:,>-]*)+" % (STAMP, _CLOCK, _CLOCK)
@@ -85,7 +91,7 @@ def _undivided(line: bytes, rest: bytes) -> bytes:
 
 def _may_be(head: bytes) -> bool:
     """Whether it may name a rank or a host: it has a number, and no word such as `step`."""
-    return re.search(rb"\d", head) is not None and not _PLACE.search(head)
+    return re.search(rb"\d", head) is not None and not _PLACE.search(english(head))
 
 
 def _own_margin(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:

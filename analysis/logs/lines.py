@@ -19,7 +19,7 @@ from gputel.analysis.logs import patterns
 CHUNK = 4 << 20
 LIMIT = 1 << 16  # no record is longer, and regexes that are quadratic in a line stay cheap
 
-_ESCAPES = patterns.lazy_regex(
+ESCAPES = patterns.lazy_regex(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()][0-9A-B]|[@-Z\\-_=>78])"
 )
 _ECHO = patterns.lazy_regex(rb"\^\[(?:\[|O)[0-9;]*[A-Za-z~]")
@@ -116,7 +116,7 @@ class Splitter:
         self.number += len(feeds)
         cleaned = data
         if b"\x1b" in controls:
-            cleaned = _ESCAPES.sub(b"", cleaned)
+            cleaned = ESCAPES.sub(b"", cleaned)
         if b"^" in data and b"^[" in data:  # searching one byte is ten times as fast as two
             cleaned = _ECHO.sub(b"", cleaned)
         if b"\x00" in controls:

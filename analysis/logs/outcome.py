@@ -68,7 +68,7 @@ class SaveEnd(NamedTuple):
 _PREFIX = patterns.lazy_regex(
     rb"^(?:\s*(?:\[[\w.:-]*rank\w*\d+\]:?|\[[\w.-]+\]:|\d+:|\(\w[^()]*pid=\d+[^()]*\)|\w+-?\d+:)\s*)*", re.I
 )
-# What containers, journald and loggers put before every line: `trainer-1  | `, `[pod/a/b] `, `Oct 09 08:53:26 host a[7]: `
+# What containers, journald and loggers put before every line: `trainer-1  | `, `[pod/a/b] `, `host a[7]: `
 _MARGIN = patterns.lazy_regex(
     rb"^(?:(?:\[[\w./:-]+\]|[\w.-]+ +\||[\[(]?%b[\])]?|[\w.-]+(?: [\w./-]+)?\[\d+\]:|\d+:) )+" % STAMP
 )

@@ -21,6 +21,7 @@ from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.formats import patterns as patterns_of
 from gputel.analysis.logs.line_kinds import plan
 from gputel.analysis.logs.lines import Chunk, Splitter, keep
+from gputel.analysis.logs.notebooks import NotebookText
 from gputel.analysis.logs.outcome import RECORDS, Outcome, ends_with_record, strange, unread
 from gputel.analysis.logs.patterns import Engine, EngineResult, Field, Hits, Pattern, Reject
 from gputel.analysis.logs.records import Assembler
@@ -72,6 +73,7 @@ class Parser:
         self._ends = False  # whether the chunk being read is an unfinished last line
         self._lines = Splitter(live=live, first=first_line)
         self._decoder = Decoder()
+        self._notebook = NotebookText()
         self._live = live
         self._begin()
 
@@ -107,10 +109,13 @@ class Parser:
 
     def split(self, data: bytes) -> Iterator[Chunk]:
         """Cuts bytes into chunks for `take`."""
-        return map(self._decoder.decode, self._lines.feed(data))
+        return map(self._clean, self._lines.feed(data))
+
+    def _clean(self, chunk: Chunk) -> Chunk:
+        return self._decoder.decode(self._notebook.read(chunk))
 
     def finish(self) -> None:
-        for chunk in map(self._decoder.decode, self._lines.finish()):
+        for chunk in map(self._clean, self._lines.finish()):
             self._ends = not chunk.data.endswith(b"\n")
             self.take(chunk)
         self._understand()

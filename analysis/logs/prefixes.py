@@ -44,6 +44,7 @@ _DATED = [
         rb"(?P<y>\d{4})[-/.](?P<mo>\d\d)[-/.](?P<d>\d\d)(?:[T _]|, ?)",
         rb"(?P<d>\d\d)/(?P<name>[A-Z][a-z]{2})/(?P<y>\d{4})[ :]",
         rb"(?P<name>[A-Z][a-z]{2}) +(?P<d>\d\d?) (?P<y>\d{4}) ",
+        rb"(?<!\d)(?P<d>\d\d?)-(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)-(?P<y>\d{4}|\d\d)[ T]",
         rb"\b[IWEFDC](?P<mo>\d\d)(?P<d>\d\d) ",
         rb"\b[IWEFDC](?P<y>\d{4})(?P<mo>\d\d)(?P<d>\d\d) ",
         rb"(?<!\d)(?P<mo>\d\d)[-/](?P<d>\d\d)(?: |, ?)",
@@ -62,6 +63,7 @@ _NUMBERS = ("y", "mo", "d", "n1", "n2", "h", "mi", "s", "f")
 STEP_BACK = DAY // 24  # how far a clock may be set back over midnight
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _YEARS = range(1970, 2262)  # that 64 bits of nanoseconds reach
+_CENTURY, _THIS_CENTURY = 100, 2000  # a year may have two digits
 _NO_YEAR = 1972  # a leap year, so that 29 February is a day
 
 
@@ -132,7 +134,10 @@ class Stamps:
             return self._on_their_days(ordered, moments, found)
         if "d" in part:
             month = part["mo"] if "mo" in part else _MONTHS[found["name"].lower()]
-            dates = part.get("y", np.array([_NO_YEAR])) * 10_000 + month * 100 + part["d"]
+            years = part.get("y", np.array([_NO_YEAR]))
+            dates = (
+                np.where(years < _CENTURY, years + _THIS_CENTURY, years) * 10_000 + month * 100 + part["d"]
+            )
             days, places = np.unique(dates, return_inverse=True)
             try:
                 known = [_day(date // 10_000, date // 100 % 100, date % 100) for date in days.tolist()]
@@ -247,6 +252,7 @@ class Stamps:
 
 
 def _day(year: int, month: int, day: int) -> int:
+    year += _THIS_CENTURY if year < _CENTURY else 0
     if year not in _YEARS:
         raise ValueError(year)
     return date(year, month, day).toordinal() - _EPOCH_DAY

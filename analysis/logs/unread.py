@@ -153,7 +153,7 @@ class UnreadLosses:
 def _english(line: bytes) -> bytes:
     if line.isascii():
         return line
-    from gputel.analysis.logs.infer.languages import english
+    from gputel.analysis.logs.languages import english
 
     return english(line)
 

@@ -46,7 +46,8 @@ LOSSES = (
     "trained_nll trained_xent trained_ce trained_ce_loss trained_cross_entropy trained_crossentropyloss "
     "trained_logloss trained_log_loss trained_mlogloss trained_binary_logloss trained_multi_logloss "
     "trained_multiclass trained_rmse trained_mse trained_mae trained_l2 trained_l1 trained_error trained_err "
-    "trained_deviance traindeviance learn criterion nll_loss bits_per_token main_loss l train total tot"
+    "trained_deviance traindeviance learn criterion nll_loss bits_per_token main_loss bce trained_bce "
+    "l train total tot"
 ).split()
 # Those that a training may also raise.
 OBJECTIVES = {"objective", "objective_function", "objf"}

@@ -17,11 +17,11 @@ from itertools import pairwise
 
 from gputel.analysis.logs.drafts import TOTALS
 from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
-from gputel.analysis.logs.infer.languages import english
 from gputel.analysis.logs.infer.line_tables import LineTable
 from gputel.analysis.logs.infer.places import Named, is_place
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS, cut, masked
 from gputel.analysis.logs.infer.slots import integers
+from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.line_kinds import STEPS
 from gputel.analysis.logs.names import legal
 from gputel.analysis.logs.patterns import lazy_regex

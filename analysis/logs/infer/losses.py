@@ -24,6 +24,8 @@ from gputel.analysis.logs.names import is_evaluation, legal
 LASTS = re.compile(r"(?i)(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)")
 _FEW = 3  # losses, from which on they have a range
 _TOTAL = re.compile(r"(?:total|overall)_loss|loss_(?:total|overall)")
+_BESIDE_LOSS = {"lr", "grad_norm", "dt_ms", "tok_per_sec", "val_loss"}
+_BATCHES = {"index", "step", "iteration", "batch"}
 _LAST_DIGITS = 2.5  # by which a sum of rounded figures may differ from the rounded sum
 
 
@@ -139,9 +141,16 @@ def _plain(word: str, *, alone: bool) -> str:
 
 
 def _with_rate(cells: list[Named], plain: list[str]) -> list[str]:
-    """Calls the only measure beside a learning rate the loss."""
+    """Calls the only measure the loss beside a figure of the training, the loss of a validation, or a batch.
+
+    An error beside an accuracy is a share of wrong answers.
+    """
     measures = [word for word in plain if f"trained_{word}" in LOSSES]
-    if len(measures) != 1 or not any(cell.column == "lr" for cell in cells):
+    columns = {cell.column for cell in cells}
+    trains = not columns.isdisjoint(_BESIDE_LOSS) or ("epoch" in columns and not columns.isdisjoint(_BATCHES))
+    if len(measures) != 1 or not trains:
+        return plain
+    if measures[0] in ("err", "error") and any("acc" in word for word in plain):
         return plain
     return [f"trained_{word}" if word in measures else word for word in plain]
 

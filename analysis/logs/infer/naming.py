@@ -28,7 +28,6 @@ from gputel.analysis.logs.infer.dialects import (
     TIMES,
     TOKEN_RATES,
 )
-from gputel.analysis.logs.infer.languages import english
 from gputel.analysis.logs.infer.losses import (
     LASTS,
     normal_name,
@@ -39,6 +38,7 @@ from gputel.analysis.logs.infer.losses import (
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.infer.slots import SAMPLES, Slot, find_slots, integers, is_text
+from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.names import Vocabulary, is_evaluation, legal
 from gputel.analysis.logs.patterns import Field
 from gputel.analysis.logs.values import Scale, seconds

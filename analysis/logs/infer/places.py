@@ -176,7 +176,11 @@ def _pair(
     """A value and its total as places, else None; `counted` says that the line names a step already."""
     values, totals = integers(shape.column(cell.at)), integers(shape.column(total.at))
     is_nameless = cell.slot.key is None or _counts_unnamed(cell, shape)
-    if not values or not totals or (values == totals and len(values) > 1):  # a count that was reached
+    if not values or not totals:
+        return None
+    if (
+        values == totals and len(values) > 1 and not (epoch and cell.column in _STEPS)
+    ):  # a count that was reached
         return None
     if is_nameless and (total.unit or counted):
         return None

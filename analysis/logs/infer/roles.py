@@ -211,12 +211,18 @@ def _is_of_best(line: Candidate, lines: Sequence[bytes]) -> bool:
 
 def _is_setting(line: Candidate, lines: Sequence[bytes], begins: int) -> bool:
     """Whether it is one; the same setting of several parts differs, all above the line where records begin."""
-    if line.is_settings and not line.loses:
+    if (line.is_settings and not line.loses) or _sets_only(line):
         return True
     if line.role not in ("eval", "mixed") or (line.changing and line.shape.lines[-1] > begins):
         return False
     in_blocks = (printed_settings.in_block(lines, number) for number in line.shape.lines[:20])
     return line.is_settings or (line.place is None and all(in_blocks))
+
+
+def _sets_only(line: Candidate) -> bool:
+    """Whether all of its names are of hyperparameters, as in `{'lr': 0.001, 'wd': 0.01, 'epochs': 10}`."""
+    names = [cell.source for cell in line.named if cell.column]
+    return len(names) > 1 and not line.changing and all(map(printed_settings.is_hyperparameter, names))
 
 
 def with_sets(chosen: Sequence[Candidate]) -> list[Candidate]:

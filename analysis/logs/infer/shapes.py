@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from gputel.analysis.logs import values
-from gputel.analysis.logs.infer.languages import english
+from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.line_prefixes import STAMP
 
 KEPT_ROWS = 400

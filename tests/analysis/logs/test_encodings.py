@@ -1,4 +1,4 @@
-"""Logs in encodings of East Asia are read as those in UTF-8, in whatever pieces they come."""
+"""Logs in older encodings are read as those in UTF-8, in whatever pieces they come."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ LOGS = {
     "big5": "第{i}輪 | 訓練損失：{loss:.3f} | 準確率：0.{i}",
     "shift_jis": "エポック {i}/60 損失：{loss:.3f} 精度：0.{i}",
     "euc_jp": "エポック {i}/60 損失：{loss:.3f} 精度：0.{i}",
+    "cp1251": "Эпоха {i}/60 | Потери: {loss:.3f} | Точность: 0.{i}",
+    "cp1252": "Época {i}/60 | pérdida: {loss:.3f} | exactitud: 0.{i}",
     "euc_kr": "에폭 {i}/60 | 손실: {loss:.3f} | 정확도: 0.{i}",
 }
 

@@ -14,12 +14,22 @@ from gputel.analysis.logs.outcome import Outcome
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\n'
 
 
+def margin(lines: str, before: str) -> str:
+    """The lines as a container or a logger prints them."""
+    return "".join(before.format(n=n) + line for n, line in enumerate(lines.splitlines(keepends=True)))
+
+
 @pytest.mark.parametrize(
     ("text", "status", "line"),
     [
         ("RuntimeError: x", "unknown", None),
         (TRACE + "ValueError: boom", "failed", 4),
         (TRACE + "KeyboardInterrupt", "interrupted", 4),
+        (margin(TRACE + "ValueError: boom", "trainer-1  | "), "failed", 4),
+        (margin(TRACE + "KeyboardInterrupt", "[pod/train-0/main] "), "interrupted", 4),
+        (margin(TRACE + "ValueError: boom", "Oct 09 08:53:2{n} box train.sh[811]: "), "failed", 4),
+        (margin(TRACE, "2026-01-02 03:04:0{n} ") + "ValueError: boom", "failed", 4),
+        (margin(TRACE + "no error: 5", "trainer-1  | "), "unknown", None),
         (
             "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
             "interrupted",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputel.analysis.logs.infer.languages import english
+from gputel.analysis.logs.languages import english
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,7 @@ from gputel.analysis.logs.infer.languages import english
         ("Validierungsverlust: ", "validation loss : "),
         ("Testgenauigkeit ", "Test accuracy "),
         ("Passo ", "step "),
+        (", валидационные потери=", ", validation loss ="),
     ],
 )
 def test_words_of_a_training_are_read_in_english(text: str, meaning: str) -> None:

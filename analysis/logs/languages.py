@@ -24,11 +24,11 @@ _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "|acur[áa]cia|accuratezza"
     "|точност[ьи]",
     "validation": "验证集|验证|驗證集|驗證|検証|검증|validierung\\w*|validaci[oó]n|valida[çc][ãa]o"
-    "|validazione|валидаци[яиюей]+"
+    "|validazione|валидаци[яиюей]+|валидационн\\w+|проверочн\\w+"
     "|(?:held|hold)[- ]?out(?!\\w)",
-    "test": "测试集|测试|測試|テスト|테스트|тест",
+    "test": "测试集|测试|測試|テスト|테스트|тестов\\w+|тест",
     "training": "训练集|训练|訓練|学習|훈련|학습|trainings|entra[îi]nement|entrenamiento"
-    "|treinamento|addestramento|обучени[яеию]+",
+    "|treinamento|addestramento|обучени[яеию]+|обучающ\\w+|тренировочн\\w+",
     "average": "平均|평균|durchschnittliche?r?|moyenne|средн\\w+",
     "time": "耗时|耗時|用时|用時|时间|時間|시간|zeit|temps|tiempo|время",
     "best": "最佳|最优|最優|最好|最良|最高|最低|최고|최적|bester?|meilleure?|mejor|лучш\\w+",

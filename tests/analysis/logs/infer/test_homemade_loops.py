@@ -1,0 +1,83 @@
+"""Loops that people write themselves, each beside the log that looks like it and means something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gputel
+
+
+def parsed(folder: Path, *lines: str) -> Any:
+    path = folder / "train.log"
+    path.write_text("\n".join(lines) + "\n")
+    return gputel.parse(path)
+
+
+def test_a_short_dict_of_settings_is_no_record(tmp_path: Path) -> None:
+    losses = [f"Epoch [{n}/5] loss:{4 / n:.3f}\tlr:0.00{n}" for n in range(1, 6)]
+    run = parsed(tmp_path, "{'lr': 0.0003, 'wd': 0.01, 'epochs': 10}", *losses)
+    assert run.records["step"].to_list() == [1, 2, 3, 4, 5]
+    assert run.records["attempt"].unique().to_list() == [1]
+
+
+def test_a_dict_of_measures_is_a_record(tmp_path: Path) -> None:
+    run = parsed(tmp_path, *(f"{{'loss': {4 / n:.3f}, 'lr': 0.0003, 'epoch': {n}}}" for n in range(1, 6)))
+    assert run.records["epoch"].to_list() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("place", ["Epoch {n}/4 - step [100/100]", "epoch {n} | iter 100/100"])
+def test_the_last_batch_of_each_epoch_has_a_step_of_its_own(tmp_path: Path, place: str) -> None:
+    run = parsed(tmp_path, *(f"{place.format(n=n)} - loss: {4 / n:.3f}" for n in range(1, 5)))
+    assert run.records["step"].to_list() == [100, 200, 300, 400]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "step", "loss"),
+    [("época", "Paso", "pérdida"), ("époque", "étape", "perte"), ("эпоха", "шаг", "потери")],
+)
+def test_an_epoch_in_brackets_is_no_name_of_a_host(tmp_path: Path, epoch: str, step: str, loss: str) -> None:
+    places = [(e, s) for e in (1, 2) for s in range(50, 401, 50)]
+    run = parsed(tmp_path, *(f"[{epoch}: {e}/2] {step} [{s}/400] {loss}: 0.{9 - e}{s}" for e, s in places))
+    assert run.records["step"].to_list() == [400 * (e - 1) + s for e, s in places]
+    assert run.records["attempt"].unique().to_list() == [1]
+
+
+@pytest.mark.parametrize("name", ["bce", "mse", "err"])
+def test_the_only_measure_beside_a_validation_loss_is_the_loss(tmp_path: Path, name: str) -> None:
+    run = parsed(tmp_path, *(f"ep {n}, {name}: {4 / n:.3f}, val loss: {5 / n:.3f}" for n in range(1, 6)))
+    assert run.records["loss"][0] == 4.0
+    assert run.evals["name"].unique().to_list() == ["val_loss"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ep {n}, err: 0.{n}, acc: 0.9{n}, val loss: 0.5{n}",
+        "step {n} bce: 0.{n} dice: 0.{n}1 kl: 0.{n}2 lr: 0.1",
+    ],
+)
+def test_a_share_of_wrong_answers_and_parts_are_no_loss(tmp_path: Path, line: str) -> None:
+    run = parsed(tmp_path, *(line.format(n=n) for n in range(1, 8)))
+    assert "loss" not in run.records.columns
+
+
+@pytest.mark.parametrize(
+    "stamp", ["INFO:09-Oct-25 08:53:0{n}:", "[09.10.2025 08:53:0{n}] [INFO] ", "9-Oct-2025 08:53:0{n} "]
+)
+def test_a_timestamp_is_no_part_of_the_record(tmp_path: Path, stamp: str) -> None:
+    lines = [f"{stamp.format(n=n)}Epoch {n} mse={4 / n:.3f}\tval_loss={5 / n:.3f}" for n in range(1, 8)]
+    run = parsed(tmp_path, *lines)
+    assert run.records["step"].to_list() == [1, 2, 3, 4, 5, 6, 7]
+    assert str(run.records["time"][0])[:19] == "2025-10-09 08:53:01"
+    assert "loss" in run.records.columns
+    assert {"Oct_25", "Oct"}.isdisjoint(run.records.columns)
+
+
+def test_journald_names_no_metric(tmp_path: Path) -> None:
+    before = "Oct 09 08:53:0{n} gpu-box train.sh[811]: "
+    run = parsed(tmp_path, *(f"{before.format(n=n)}Эпоха [{n}/9], потери=2.{n}" for n in range(1, 8)))
+    assert run.records["loss"][0] == 2.1
+    assert not [name for name in run.records.columns if "gpu_box" in name]
