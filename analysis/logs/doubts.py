@@ -70,11 +70,10 @@ def _falls(log: ParsedRows) -> Iterator[Doubt]:
     """
     restarts = log.events.filter((pl.col("kind") == "restart") & (pl.col("text") == BEGIN_AGAIN))
     records = log.records.height
-    outer = filter(OUTER.fullmatch, log.metrics())
-    says_why = any(log.records[name].n_unique() > restarts.height for name in outer)
+    outer = [log.records[name].n_unique() for name in log.metrics() if OUTER.fullmatch(name)]
     is_batch = "batch" in log.sources and not {"epoch", "step", "iteration"} & log.sources.keys()
-    many = restarts.height >= (1 if is_batch else MOST_FALLS)
-    if many and not says_why and not _reach_their_epochs(log):
+    fewest = 1 if is_batch else MOST_FALLS
+    if max(outer, default=0) <= restarts.height >= fewest and _falls_within(log, restarts) >= fewest:
         times = text.counted(restarts.height, "time")
         yield _doubt(
             "steps-fall",
@@ -85,21 +84,25 @@ def _falls(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
-def _reach_their_epochs(log: ParsedRows) -> bool:
-    """Whether steps are epochs, and all attempts but the last come to their number: trainings one after the other.
+def _falls_within(log: ParsedRows, restarts: pl.DataFrame) -> int:
+    """The number of restarts but those that begin a training like the first one: at its epoch and its step.
 
-    Batches that come to theirs say nothing: so they do in each epoch.
+    Short attempts may be a loop within another, unless each comes to its last step. Batches alone say nothing.
     """
-    if "epochs" not in log.sources or not log.sources.keys().isdisjoint(
-        ("step", "iteration", "batch", "index")
-    ):
-        return False
-    if "total_steps" not in log.records.columns:
-        return False
-    ends = log.records.group_by("phase", "attempt", maintain_order=True).agg(
-        (pl.col("step").last() - pl.col("step").first() + 1 >= pl.col("total_steps").last()).alias("whole")
+    is_finer = not log.sources.keys().isdisjoint(("step", "iteration", "batch", "index"))
+    if not _epochs(log) and ("epochs" not in log.sources or is_finer):
+        return restarts.height
+    rows, place = log.records, ["step", *_epochs(log)]
+    is_whole = pl.lit(value=False)
+    if "total_steps" in rows.columns:
+        is_whole = pl.col("step").last() - pl.col("step").first() + 1 >= pl.col("total_steps").last()
+    runs = rows.group_by("phase", "attempt", maintain_order=True).agg(
+        pl.col(place).first(), pl.col("line").min(), whole=is_whole.fill_null(value=False)
     )
-    return bool(ends["whole"][:-1].fill_null(value=False).all())
+    if rows.height < FEWEST * runs.height and not runs["whole"][:-1].all():
+        return restarts.height
+    alike = runs.filter(pl.all_horizontal(pl.col(place) == pl.col(place).first()))
+    return restarts.height - restarts.join(alike, on="line").height
 
 
 def _bare(log: ParsedRows) -> Iterator[Doubt]:
@@ -264,13 +267,12 @@ def _spacing(log: ParsedRows) -> Iterator[Doubt]:
         return
     jumps = int(((gaps[1:] >= 20 * gaps[:-1]) | (20 * gaps[1:] <= gaps[:-1])).sum())
     if jumps > max(4, len(gaps) // 10):
-        at = int(np.argmax(gaps))
         yield _doubt(
             "jumping-steps",
             f"steps rise by {int(gaps.min()):,} and by {int(gaps.max()):,} in turn, {jumps} times",
             "two counters were read as one step",
             {"least": int(gaps.min()), "most": int(gaps.max())},
-            lines[at],
+            lines[int(np.argmax(gaps))],
         )
 
 
@@ -336,10 +338,9 @@ def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
     last: Any = log.records["line"].max()
     often = often or (last is not None and line > last and count > 0.1 * rows)
     if rows and count >= LEAST_UNREAD and (often or (is_evaluation(legal(name)) and log.evals.is_empty())):
-        kind = "records" if log.records.height else "evaluations"
         yield _doubt(
             "unread-losses",
-            f"{count:,} figures of {name} were not read, beside {rows:,} {kind}",
+            f"{count:,} figures of {name} were not read, beside {rows:,} {'records' if log.records.height else 'evaluations'}",
             "another line of the training has them",
             {"name": name, "unread": count, "read": rows},
             line,

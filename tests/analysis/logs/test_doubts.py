@@ -107,10 +107,25 @@ def test_a_heading_of_an_epoch_or_without_a_date_explains_nothing(read: Read, he
 
 def test_steps_that_begin_again_with_each_fold_are_not(read: Read) -> None:
     folds = "".join(
-        f"fold {fold} epoch {epoch} loss {2 / epoch:.4f}\n" for fold in range(1, 6) for epoch in range(1, 21)
+        f"fold {fold} epoch {epoch} loss {2 / epoch:.4f}\n" for fold in range(1, 6) for epoch in range(1, 5)
     )
     assert kinds(read(folds)) == []
     assert kinds(read(folds.replace("fold", "lane"))) == ["steps-fall"]
+
+
+def trainings(begins: Iterable[int], ends: Iterable[int]) -> str:
+    return "".join(
+        f"epoch {epoch}, loss {5 / (epoch + 1) + at / 1000:.4f}\n"
+        for at, (begin, end) in enumerate(zip(begins, ends, strict=True))
+        for epoch in range(begin, end)
+    )
+
+
+def test_trainings_one_after_the_other_are_not_doubtful_if_each_begins_as_the_first(read: Read) -> None:
+    log = read(trainings([0] * 5, [20, 11, 20, 14, 9]))
+    assert (kinds(log), log.events["kind"].to_list()) == ([], ["restart"] * 4)
+    assert kinds(read(trainings([0] * 5, [4, 3, 4, 4, 2]))) == ["steps-fall"]  # a loop within another?
+    assert kinds(read(trainings([0, 9, 8, 7, 6], [20] * 5))) == ["steps-fall"]  # two at once?
 
 
 def test_two_totals_in_turn_are_doubtful_and_one_that_grows_is_not(read: Read) -> None:
