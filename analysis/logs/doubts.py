@@ -74,10 +74,10 @@ def _falls(log: ParsedRows) -> Iterator[Doubt]:
     is_batch = "batch" in log.sources and not {"epoch", "step", "iteration"} & log.sources.keys()
     fewest = 1 if is_batch else MOST_FALLS
     if max(outer, default=0) <= restarts.height >= fewest and _falls_within(log, restarts) >= fewest:
-        times = text.counted(restarts.height, "time")
         yield _doubt(
             "steps-fall",
-            f"steps begin again {times} in {records:,} records, and no line that was read says why",
+            f"steps begin again {text.counted(restarts.height, 'time')} in {records:,} records, "
+            "and no line that was read says why",
             "another loop's lines, or a counter within epochs, were read as steps",
             {"falls": restarts.height, "records": records},
             restarts["line"][0],
@@ -95,11 +95,12 @@ def _falls_within(log: ParsedRows, restarts: pl.DataFrame) -> int:
     rows, place = log.records, ["step", *_epochs(log)]
     is_whole = pl.lit(value=False)
     if "total_steps" in rows.columns:
-        is_whole = pl.col("step").last() - pl.col("step").first() + 1 >= pl.col("total_steps").last()
+        reached = pl.col("step").last() - pl.col("step").first() + 1
+        is_whole = (reached >= pl.col("total_steps").last()).fill_null(value=False)
     runs = rows.group_by("phase", "attempt", maintain_order=True).agg(
-        pl.col(place).first(), pl.col("line").min(), whole=is_whole.fill_null(value=False)
+        pl.col(place).first(), pl.col("line").min(), steps=pl.col("step").n_unique(), whole=is_whole
     )
-    if rows.height < FEWEST * runs.height and not runs["whole"][:-1].all():
+    if runs["steps"].sum() < FEWEST * runs.height and not runs["whole"][:-1].all():
         return restarts.height
     alike = runs.filter(pl.all_horizontal(pl.col(place) == pl.col(place).first()))
     return restarts.height - restarts.join(alike, on="line").height
@@ -174,9 +175,9 @@ def _constant(log: ParsedRows) -> Iterator[Doubt]:
         return
     is_finite = rows["loss"].is_finite().fill_null(value=False)
     losses = rows["loss"].filter(is_finite)
+    line = rows["line"].filter(is_finite).first()
     if len(losses) < FEWEST:
         return
-    line = rows["line"].filter(is_finite)[0]
     if _is_constant(losses):
         evidence = f"the loss is {losses[0]:.4g} in all {len(losses):,} records"
         figures = {"loss": losses[0], "records": len(losses)}
@@ -330,17 +331,16 @@ def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
 
     A tenth is enough if it begins behind the last record, any if it is of a held-out set of which nothing was read.
     """
-    if log.unread is None:
-        return
-    name, count, line = log.unread
+    name, count, line = log.unread or ("", 0, 0)
     rows = log.records.height or log.evals["line"].n_unique()
     often = count > 0.5 * rows and count > _epochs_passed(log)
     last: Any = log.records["line"].max()
     often = often or (last is not None and line > last and count > 0.1 * rows)
+    kind = "record" if log.records.height else "evaluation"
     if rows and count >= LEAST_UNREAD and (often or (is_evaluation(legal(name)) and log.evals.is_empty())):
         yield _doubt(
             "unread-losses",
-            f"{count:,} figures of {name} were not read, beside {rows:,} {'records' if log.records.height else 'evaluations'}",
+            f"{count:,} figures of {name} were not read, beside {text.counted(rows, kind)}",
             "another line of the training has them",
             {"name": name, "unread": count, "read": rows},
             line,
