@@ -24,7 +24,7 @@ _OTHER_LOSS = lazy_regex(
 _SERVICE = lazy_regex(
     rb"(?i)(?<![a-z])(?:latency|rps|qps|https?|requests?|users|p9[059](?:_ms)?|errors|packets?|applied|queued|cpu"
     rb"|building|compiling|linking|installing|downloading|copying|uploading|setpoint|claim|shares?|wavelength"
-    rb"|voltage(?:_v)?|dbm?|snr)(?![a-z])"
+    rb"|voltage(?:_v)?|dbm?|snr|nfev|optimality|accepted|acceptance|autocorr\w*)(?![a-z])"
 )
 _MONEY = lazy_regex(rb"(?i)(?<![a-z])(?:profit|revenue|stop_loss|turnover|dividend)(?![a-z])")
 # it may learn to trade
@@ -41,6 +41,7 @@ _TRAINS = lazy_regex(
 )
 _PSNR = lazy_regex(r"(?i)(?:^|[\W_])psnr(?:$|[\W_])")
 _DECIBELS = lazy_regex(rb"(?i)(?<![a-z])db(?![a-z])")
+_WINS = lazy_regex(r"(?i)(?:wins?|won|draws?)$")
 # of no other trade
 _SET_LOSS = lazy_regex(r"(?i)^(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?)[ _]loss$")
 _NAMED_LOSS = lazy_regex(r"(?i)loss(?:es)?(?:[ _.(-]*(?:avg|mean|value)\W*)?$")
@@ -54,13 +55,34 @@ _SEVERAL = 4
 _OFTEN = 8  # lines; people repeat themselves less
 _PROSE = 6  # words of a sentence, besides its figures
 _HUNK = lazy_regex(rb"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+# An optimizer of linear programs, the structure of molecules, the motion of fluids and of atoms
+_SOLVER = lazy_regex(
+    rb"(?i)(?<![a-z])(?:presolved?|simplex|primal|dual|infeasib\w+|incumbent|nonzeros|crossover|heuristic solution"
+    rb"|cutting planes|root relaxation|best bound"
+    rb"|hartree|fock|scf|diis|orbitals?|basis (?:set|functions?)|eigenvalues?|dipole|multiplicity|mulliken|ccsd|dft"
+    rb"|wave ?functions?|exchange|bohr|electrons?|hamiltonian"
+    rb"|courant|residuals?|turbulence|mesh|viscosity|reynolds|velocity|pressure|navier|boundary conditions?"
+    rb"|atoms?|lattice|thermostat|temperature|kinetic|pairwise|timestep|simulation box)(?![a-z])"
+)
+_SPEAKS_OF_TRAINING = lazy_regex(
+    rb"(?i)(?<![a-z])(?:loss(?:es)?|epochs?|learning|lr|train(?:ing)?|validation|eval(?:uation)?|rewards?|returns?|episodes?"
+    rb"|acc(?:uracy)?|perplexity|ppl|bleu|wer|nll|elbo|map|fid|f1|auc)(?![a-z])"
+)
 
 
 def without_others(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> list[Candidate]:
-    """The candidates that may be of a training; none of a patch."""
+    """The candidates that may be of a training; none of a patch, and of a solver's output what speaks of one."""
     if any(_HUNK.match(line) for line in lines):
         return []
-    return [line for line in candidates if not _is_of_another_trade(line)]
+    kept = [line for line in candidates if not _is_of_another_trade(line)]
+    trained = [line for line in kept if _SPEAKS_OF_TRAINING.search(line.shape.example)]
+    return trained if len(trained) < len(kept) and _solves(lines) else kept
+
+
+def _solves(lines: Sequence[bytes]) -> bool:
+    """Whether several words of a solver or of a simulation are among them, and few of a model that learns."""
+    words = {word.lower() for line in lines for word in _SOLVER.findall(line)}
+    return len(words) >= _SEVERAL and not learns(lines)
 
 
 def learns(lines: Sequence[bytes]) -> bool:
@@ -78,6 +100,7 @@ def _is_of_another_trade(line: Candidate) -> bool:
         or _TRIAL.match(example)
         or _is_sentence(line)
         or _has_foreign_unit(line)
+        or _counts_games(line)
     ):
         return True
     sources = [value.source for value in line.named]
@@ -120,6 +143,16 @@ def _has_foreign_unit(line: Candidate) -> bool:
     losses = [value for value in line.named if "loss" in (value.column or "")]
     foreign = [value for value in losses if _is_foreign(line.shape.words, value.at)]
     return bool(losses) and len(foreign) == len(losses)
+
+
+def _counts_games(line: Candidate) -> bool:
+    """Whether its losses are whole numbers beside those of games won."""
+    losses = [value for cell in line.named if cell.column == "loss" for value in line.shape.column(cell.at)]
+    return (
+        any(map(_WINS.match, (cell.source for cell in line.named)))
+        and bool(losses)
+        and all(map(bytes.isdigit, losses))
+    )
 
 
 def _is_foreign(words: Sequence[bytes], at: int) -> bool:

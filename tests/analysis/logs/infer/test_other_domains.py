@@ -26,6 +26,9 @@ def text(line: str, count: int = 30) -> bytes:
         "step={0} users=10 rps={1:.2f} p95_ms=12.5",
         "step {0} data loss: {1:.3f} cpu: 12",
         "trade {0} profit 12.5 loss {1:.3f}",
+        "round {0} win {0} loss {0}",
+        "step {0}/100 acceptance fraction: 0.3{0} log prob: {1:.3f} autocorr time: {1:.2f}",
+        "iteration {0} temperature {1:.4f} cost {1:.3f} accepted {0}",
     ],
 )
 def test_line_of_another_trade_is_no_record(line: str) -> None:
@@ -43,6 +46,7 @@ def test_line_of_another_trade_is_no_record(line: str) -> None:
         "iter {0} mlm_loss: {1:.3f} errors: 0 cpu: 12",
         "episode {0} loss {1:.3f} profit 12.5",
         "/Users/ann/profit/train.log - step {0} loss: {1:.3f}",
+        "update {0} win {1:.3f} loss {1:.4f}",
         "Validation loss: {1:.4f} | si_sdr: -{0}.25 dB | rms_ratio: 0.901",
         "Objective of the network for batch {0} is loss {1:.3f} over all of its frames.",
     ],
@@ -75,3 +79,33 @@ def test_echoed_assignment_of_r_is_code() -> None:
     line = make_candidate(shape, lines)
     assert line is not None
     assert other_domains.without_others([line], lines) == []
+
+
+LINEAR_PROGRAM = """Presolve removed 12 rows and 4 columns
+Optimize a model with 390 rows, 316 columns and 1803 nonzeros
+Iteration    Objective       Primal Inf.    Dual Inf.      Time
+"""
+MOLECULE = """Restricted Hartree-Fock, 5 basis functions
+Nuclear repulsion energy: 9.19 Hartree
+Occupied orbitals: 5, dipole moment 1.72, multiplicity 1
+Iteration    Energy           Delta-E    RMSDP    DIISErr    Time(sec)
+"""
+FLUID = """Mesh: 12000 cells, turbulence model k-epsilon
+Courant number 0.5, inlet velocity 2.0, outlet pressure 0
+iter    objective    norm    time
+"""
+
+
+@pytest.mark.parametrize("banner", [LINEAR_PROGRAM, MOLECULE, FLUID])
+def test_iterations_of_a_solver_are_no_training_unless_they_speak_of_one(banner: str) -> None:
+    table = text("   {0:2d}    {1:.6e}   1.5e+03   0.000e+00   {0}s")
+    assert infer(banner.encode() + table) is None
+    assert infer(banner.encode() + text("iteration {0} objective {1:.4f} norm {1:.3e}")) is None
+    assert infer(banner.encode() + text("iteration {0} loss {1:.4f} norm {1:.3e}")) is not None
+    assert infer(text("iteration {0} objective {1:.4f} norm {1:.3e}")) is not None
+
+
+def test_model_that_learns_to_solve_is_trained() -> None:
+    network = "Neural wave function: 4 layers, tanh activation, 1,200 weights; training with Adam\n"
+    lines = text("iteration {0} objective {1:.4f} norm {1:.3e}")
+    assert infer((MOLECULE + network).encode() + lines) is not None
