@@ -34,7 +34,7 @@ def retained(rows: pl.DataFrame, log: Log) -> pl.DataFrame:
     limit = pl.col("until")
     placed = rows.join(ends.select(*PLACE, "until", "anew"), on=PLACE, how="left", maintain_order="left")
     led = at < limit
-    if "value" in rows.columns:
+    if "name" in rows.columns:  # evaluations; records may have a metric called `value`
         is_last = pl.col("attempt") == pl.col("attempt").max().over("phase", "name", "step")
         led |= (at == limit) & ~pl.col("anew") & is_last
     return rows.filter(placed.select(led.fill_null(value=True)).to_series())

@@ -54,6 +54,14 @@ def test_values_between_the_records_of_a_store_are_a_curve_of_the_last_attempt(t
     assert (found.step.tolist(), found.y.tolist()) == ([3, 7, 9], [40, 5, 60])
 
 
+def test_metric_called_value_is_no_evaluation(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("".join(f"step {n} loss {9 - n}.0 value 0.{n}\n" for n in (1, 2, 3, 1, 2, 3, 4)))
+    track = run_phase(read_run(path), "a", "train")
+    assert track.subject.log.places == [("train", 1), ("train", 2)]
+    assert metric_curve(track, "value").y.tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4])
+
+
 def test_curve_of_a_run_that_went_on_between_two_steps_leaves_out_what_was_rolled_back(
     tmp_path: Path,
 ) -> None:
