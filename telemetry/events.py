@@ -94,12 +94,12 @@ class NewEvents:
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
-    """The event in a line; None if it holds none."""
+    """The event in a line; None if it holds none: each has a kind."""
     try:
         event = parse_json(line)
     except ValueError:
         return None
-    return event if isinstance(event, dict) else None
+    return event if isinstance(event, dict) and isinstance(event.get("kind"), str) else None
 
 
 def mark(path: Path, text: str) -> None:

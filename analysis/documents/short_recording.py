@@ -32,7 +32,7 @@ def short_document(path: Path) -> Document | None:
     shown = {
         "recorded": f"{text.duration(seconds)}; no GPU was sampled",
         "not sampled": "\n".join(completeness.not_sampled(segment.path)),
-        "events": text.events(Counter(str(event.get("kind")) for event in events.read(segment.path))),
+        "events": text.events(Counter(event["kind"] for event in events.read(segment.path))),
         "run": f"{path} ({printed}{text.size(stored)} of telemetry)",
     }
     return Document(

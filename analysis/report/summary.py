@@ -183,7 +183,7 @@ def recording_summary(path: Path) -> RecordingSummary:
         not_sampled=[text for segment in segments for text in completeness.not_sampled(segment.path)],
         energy_j=total(gpu.energy_j for gpu in gpus),
         gpus=gpus,
-        events=dict(Counter(str(event.get("kind")) for event in _events(recording))),
+        events=dict(Counter(event["kind"] for event in _events(recording))),
         telemetry_bytes=telemetry_bytes(recording),
         output_bytes=total(_length(segment.output) for segment in segments),
         machines=machine_summaries(recording),
@@ -327,7 +327,7 @@ def _named(recording: Recording, gpu: GpuTotals) -> GpuTotals:
     return gpu
 
 
-def _events(recording: Recording) -> list[dict[str, object]]:
+def _events(recording: Recording) -> list[dict[str, Any]]:
     return [event for segment in recording.folder.segments for event in events.read(segment.path)]
 
 
@@ -346,7 +346,7 @@ def _length(path: Path) -> int | None:
 
 def _files_and_events(segment: Segment) -> dict[str, Any]:
     files = [path for table in _tables(segment) for path in table.glob("*") if path.is_file()]
-    kinds = Counter(str(event.get("kind")) for event in events.read(segment.path))
+    kinds = Counter(event["kind"] for event in events.read(segment.path))
     return {
         "path": str(segment.path),
         "output_bytes": segment.output.stat().st_size if segment.output.exists() else None,

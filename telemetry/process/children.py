@@ -261,7 +261,7 @@ class Supervisor:
 
         On a full disk the note takes some of the room that is reserved for the end.
         """
-        if self.ever_sampled or any(event.get("kind") == "no_telemetry" for event in events.read(folder)):
+        if self.ever_sampled or any(event["kind"] == "no_telemetry" for event in events.read(folder)):
             return
         fault = self.fault
         text = f"{fault['place']}: {fault['fault']}" if fault else "the sampler ended before its first sample"

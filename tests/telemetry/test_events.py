@@ -20,6 +20,12 @@ def test_event_cut_short_is_left_out_and_counted(tmp_path: Path) -> None:
     assert texts == [("mark", "first"), ("xid", "second")]
 
 
+def test_line_without_a_kind_is_no_event(tmp_path: Path) -> None:
+    (tmp_path / events.NAME).write_text('{"kind": null, "text": "a"}\n{"text": "b"}\n{"kind": "c"}\n')
+    with pytest.warns(UserWarning, match="2 of 3 lines"):
+        assert list(events.read(tmp_path)) == [{"kind": "c"}]
+
+
 def test_last_event_may_still_be_written(tmp_path: Path) -> None:
     events.append(tmp_path, 0, "mark", "first", gpu="0")
     with (tmp_path / events.NAME).open("ab") as file:
