@@ -124,7 +124,7 @@ def _opened_or_none(file: Path) -> sqlite3.Connection | None:
         if (hindered := _hindrance(file, error)) is not None:
             raise hindered from None
         return None
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):  # sqlite3 cannot decode a message that quotes damage
         connection.close()
         return None
     return connection

@@ -65,6 +65,9 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.set_progress_handler(lambda: 1, STEPS)
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except UnicodeDecodeError:  # of sqlite3's own message, which quotes the damage
+        connection.close()
+        raise sqlite3.DatabaseError("its schema is damaged") from None
     except sqlite3.Error:
         connection.close()
         raise

@@ -79,6 +79,14 @@ def test_index_that_vanished_or_is_damaged_is_made_anew(folder: Path, damage: by
     assert update(folder).computed == 2
 
 
+def test_index_whose_damage_is_quoted_in_no_encoding_is_made_anew(folder: Path) -> None:
+    """SQLite names the damaged table in its message, which Python then cannot decode."""
+    update(folder)
+    file = folder.parent / "cache" / "catalogue.db"
+    file.write_bytes(file.read_bytes().replace(b"TABLE others", b"TABL\xe9 others"))
+    assert update(folder).computed == 2
+
+
 @pytest.mark.parametrize("table", ["others", "settings_by_key"])
 def test_index_in_which_damage_is_met_later_is_deleted_and_made_anew(folder: Path, table: str) -> None:
     """Its first pages are whole, so that it opens as it should."""

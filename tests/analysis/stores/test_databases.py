@@ -218,6 +218,14 @@ def test_database_is_not_written_to(tmp_path: Path) -> None:
         base.execute("DELETE FROM metrics")
 
 
+def test_damage_that_sqlite_quotes_in_no_encoding_is_a_fault(tmp_path: Path) -> None:
+    path = mlflow(tmp_path / "a.db")
+    path.write_bytes(path.read_bytes().replace(b"TABLE params", b"TABL\xe9 params"))
+    assert databases.tool(path) is None
+    with pytest.raises(OSError, match="its schema is damaged"):
+        databases.read(path, None)
+
+
 def test_other_databases_are_no_stores(tmp_path: Path) -> None:
     base = sqlite3.connect(tmp_path / "other.db")
     base.execute("CREATE TABLE metrics (a)")
