@@ -45,7 +45,7 @@ GROUPS: Groups = {
 @click.option(
     "--warmup", default=10, show_default=True, metavar="STEPS", help="Steps at the start that do not count."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+@options.json
 @click.option(
     "--junit",
     type=click.Path(path_type=Path),

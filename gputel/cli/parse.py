@@ -59,7 +59,7 @@ GROUPS: Groups = {
 @click.option("--parquet", is_flag=True, help="Write tables as Parquet.")
 @options.pages
 @options.writing
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@options.json
 @click.option("--rows", is_flag=True, help="Print every row as a line of JSON.")
 @click.option(
     "--strict", is_flag=True, help="End with 4 if a reading is doubtful; the answer is printed anyway."

@@ -137,7 +137,7 @@ GROUPS: Groups = {
 @flag("--csv", help="Write the rows as CSV.")
 @flag("--html", help="Write one offline page.")
 @options.writing
-@flag("--json", "as_json", help="Print the plan as JSON.")
+@options.json
 def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: Any) -> None:
     """Estimate what a run will take before it starts: memory, time, money, energy.
 

@@ -134,7 +134,7 @@ GROUPS: Groups = {
 )
 @guard.guard_options
 @options.pages
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@options.json
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """Sample the GPUs until Ctrl-C; with a COMMAND, run it and keep its output.

@@ -75,7 +75,7 @@ def _words(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 @click.option("--parquet", is_flag=True, help="Write the rows as Parquet.")
 @click.option("--html", is_flag=True, help="Write one offline page.")
 @options.writing
-@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
+@options.json
 @click.option("--verbose", "-v", is_flag=True, help="Name each run that could not be read.")
 @progress_line.shown()
 def command(

@@ -34,7 +34,7 @@ EXAMPLES = (
     help="Time between two looks.",
     metavar="2s",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, with all threads.")
+@options.json
 def command(run: str, rounds: int, every: float, as_json: bool) -> None:
     """Show the line that each rank of a running training is in, and which rank holds up the others.
 
