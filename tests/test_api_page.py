@@ -15,10 +15,12 @@ import pytest
 
 import gputel
 from gputel.analysis import columns
+from gputel.analysis.compare import Comparison
 from gputel.analysis.compare.axes import AXES
 from gputel.analysis.compare.gate import GateResult
 from gputel.analysis.document import Document
-from gputel.analysis.plan import Target
+from gputel.analysis.logs.log import Log
+from gputel.analysis.plan import Plan, Target
 from gputel.analysis.plan.estimate import Estimate
 from gputel.analysis.plan.rows import Row
 from gputel.analysis.render.notebook import Figures, PanelPicture
@@ -69,6 +71,24 @@ def test_attributes_of_a_class_are_those_on_the_page(cls: type) -> None:
     listed = rows(cls.__name__)
     assert sorted(listed) == sorted(name for name, _ in members(cls))
     assert set(listed.values()) <= {"stable", "provisional"}
+
+
+@pytest.mark.parametrize(
+    ("cls", "wrapped"),
+    [(ParsedLog, Log), (Compared, Comparison), (Planned, Plan)],
+    ids=lambda cls: cls.__name__,
+)
+def test_attribute_that_is_passed_on_has_the_type_and_name_of_the_wrapped_one(
+    cls: type, wrapped: type
+) -> None:
+    types = dict(members(wrapped))
+    own = {wrapped.__name__.lower(), "figures", "metrics()"}
+    passed = {name: kind for name, kind in members(cls) if name not in own}
+    assert passed
+    assert passed == {name: types[name] for name in passed}
+    for name in passed:
+        path = repr(vars(cls)[name].fget)
+        assert path == f"operator.attrgetter('{wrapped.__name__.lower()}.{name}')"
 
 
 def test_functions_are_those_on_the_page_with_their_parameters() -> None:
