@@ -46,8 +46,8 @@ ROOM = 64  # bytes that are compared to eight bytes of answers; a line takes up 
 WORTH_COMPARING = 3  # one line in this many must equal the middle one for another round of comparing
 _NAMED_DIGITS = re.compile(rb"(?<=[A-Za-z_])\d+")
 _DIGIT = re.compile(rb"\d")
-_ONE_DIGIT = bytes([BLANK])
-_DIGITS = re.compile(_ONE_DIGIT + b"+")
+_ONE_DIGIT = chr(BLANK)
+_DIGITS = re.compile(_ONE_DIGIT + "+")
 
 Check = tuple[int, int, int]  # the eight bytes that end here must be, under this mask, this word
 
@@ -68,8 +68,9 @@ class Shapes:
 
     def __init__(self, patterns: tuple[Pattern, ...]) -> None:
         self._patterns = patterns
-        self._needles = [(numbers.blank(pattern.needle), at) for at, pattern in enumerate(patterns)]
-        self._needles_with_digits = [each for each in self._needles if _ONE_DIGIT in each[0]]
+        needles = [(_text(pattern.needle), at) for at, pattern in enumerate(patterns)]
+        self._needles_with_digits = [each for each in needles if _ONE_DIGIT in each[0]]
+        self._needles = [each for each in needles if _ONE_DIGIT not in each[0]]
         self._spy = DigitSpy()
         self._spied = [self._spy.wrap(pattern) for pattern in patterns]
         self._originals = dict(zip(self._spied, patterns, strict=True))
@@ -90,7 +91,7 @@ class Shapes:
         self._shapes: list[DigitShape] = []
         self._numbers: dict[bytes, int] = {}  # by blanked line
         self._bytes = 0
-        self._families: dict[bytes, list[int]] = {}  # patterns that are near, by line with one digit a number
+        self._families: dict[str, list[int]] = {}  # patterns that are near, by line with one digit a number
         self.layouts: list[FieldLayout] = []
         self._places: dict[tuple[Pattern, tuple[tuple[Field, bool], ...]], int] = {}
 
@@ -146,14 +147,14 @@ class Shapes:
 
         Most needles hold no digit: lines that differ in the lengths of their numbers have the same of those.
         """
-        blanked = numbers.blank(line)
-        family = _DIGITS.sub(_ONE_DIGIT, blanked)
+        text = _text(line)
+        family = _DIGITS.sub(_ONE_DIGIT, text)
         plain = self._families.get(family)
         if plain is None:
-            plain = [at for needle, at in self._needles if _ONE_DIGIT not in needle and needle in family]
+            plain = [at for needle, at in self._needles if needle in family]
             if len(self._families) < MOST_FAMILIES:
                 self._families[family] = plain
-        others = [at for needle, at in self._needles_with_digits if needle in blanked]
+        others = [at for needle, at in self._needles_with_digits if needle in text]
         return sorted([*plain, *others]) if others else plain
 
     def match(self, line: bytes) -> regex_engine.Match | tuple[str, str] | None:
@@ -255,6 +256,11 @@ class _SameLength:
         text = lines.view(np.uint8).reshape(-1, len(self._lowest) // self.most)[:, : self._length]
         texts: list[bytes] = np.ascontiguousarray(text).view(f"S{self._length}").ravel().tolist()
         return texts
+
+
+def _text(line: bytes) -> str:
+    """The blanked line, a character a byte: text is searched nine times as fast as bytes."""
+    return numbers.blank(line).decode("latin-1")
 
 
 def _different(lines: Words, line: Words) -> Ints:
