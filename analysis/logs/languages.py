@@ -20,7 +20,7 @@ _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "iteration": "迭代次数|迭代|疊代|反復|イテレーション|it[ée]ration|iteraci[oó]n|итерация",
     "epoch": "轮次|轮数|轮|輪次|輪|エポック|에포크|에폭|epoche|[ée]poque|[ée]poca|эпоха",
     "batch": "批次|バッチ|배치|lote|батч",
-    "accuracy": "准确率|準確率|正确率|正確率|正解率|精度|정확도|genauigkeit|exactitude|exactitud"
+    "accuracy": "准确率|準確率|正确率|正確度|准确度|正確率|正解率|精度|정확도|genauigkeit|exactitude|exactitud"
     "|acur[áa]cia|accuratezza"
     "|точност[ьи]",
     "validation": "验证集|验证|驗證集|驗證|検証|검증|validierung\\w*|validaci[oó]n|valida[çc][ãa]o"

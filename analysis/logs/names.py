@@ -193,7 +193,8 @@ class Vocabulary:
 
 
 def _normal(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    """The name as aliases have it; letters that no alias has stay, so that the rest is no other name."""
+    return re.sub(r"[\W_]+", "_", name.lower()).strip("_")
 
 
 def _assumed(column: str, name: str) -> str:

@@ -81,3 +81,14 @@ def test_journald_names_no_metric(tmp_path: Path) -> None:
     run = parsed(tmp_path, *(f"{before.format(n=n)}Эпоха [{n}/9], потери=2.{n}" for n in range(1, 8)))
     assert run.records["loss"][0] == 2.1
     assert not [name for name in run.records.columns if "gpu_box" in name]
+
+
+def test_an_unknown_word_does_not_leave_another_name_behind(tmp_path: Path) -> None:
+    """`検証` alone is a validation's loss; `検証コサイン類似度` is its cosine similarity."""
+    blocks = [
+        [f"Epoch {n}", f"  訓練損失: 0.8{n}", f"  検証損失: 0.7{n}", f"  検証コサイン類似度: 0.1{n}"]
+        for n in range(1, 6)
+    ]
+    run = parsed(tmp_path, *(line for block in blocks for line in block))
+    losses = run.evals.filter(run.evals["name"] == "val_loss")["value"].to_list()
+    assert losses == [0.71, 0.72, 0.73, 0.74, 0.75]
