@@ -80,7 +80,7 @@ def _start(shape: LineShape, at: int) -> str:
     if at == 0 and not shape.cut and text == shape.words[0].decode(errors="replace").lstrip():
         return r"^\s*" + _literal(text.encode())
     if not text:
-        return r"(?<!\d)(?<!\d:)"  # not within a clock that stands before the row
+        return r"(?<!\d)(?:(?<!\d:)|(?<=:\d\d:\d\d:))"  # not within the clock before the row
     return (r"(?<!\w)" if text[:1].isalnum() else "") + _literal(text.encode())
 
 

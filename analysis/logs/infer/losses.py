@@ -148,7 +148,7 @@ def _with_rate(cells: list[Named], plain: list[str]) -> list[str]:
     measures = [word for word in plain if f"trained_{word}" in LOSSES]
     columns = {cell.column for cell in cells}
     trains = not columns.isdisjoint(_BESIDE_LOSS) or ("epoch" in columns and not columns.isdisjoint(_BATCHES))
-    loses = any("loss" in word and not is_evaluation(word) for word in plain)
+    loses = any("loss" in word and not (is_evaluation(word) or "best" in word) for word in plain)
     if len(measures) != 1 or not ("lr" in columns or (trains and not loses)):
         return plain
     if measures[0] in ("err", "error") and any("acc" in word for word in plain):

@@ -94,8 +94,9 @@ def test_an_unknown_word_does_not_leave_another_name_behind(tmp_path: Path) -> N
     assert losses == [0.71, 0.72, 0.73, 0.74, 0.75]
 
 
-def test_a_row_does_not_begin_within_the_clock_before_it(tmp_path: Path) -> None:
-    rows = [f"0:00:{10 + n} {n}\t{4 / n:.4f}\t{5 / n:.4f}" for n in range(1, 8)]
-    run = parsed(tmp_path, "0:00:08 epoch\ttrain_loss\tval_loss", *rows)
+@pytest.mark.parametrize("stamp", ["0:00:{s} ", "INFO:09-Oct-25 08:53:{s}:"])
+def test_a_row_does_not_begin_within_the_clock_before_it(tmp_path: Path, stamp: str) -> None:
+    rows = [f"{stamp.format(s=10 + n)}{n}\t{4 / n:.4f}\t{5 / n:.4f}" for n in range(1, 8)]
+    run = parsed(tmp_path, stamp.format(s="08") + "epoch\ttrain_loss\tval_loss", *rows)
     assert run.records["step"].to_list() == [1, 2, 3, 4, 5, 6, 7]
     assert run.records["loss"].to_list()[:2] == [4.0, 2.0]
