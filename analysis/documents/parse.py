@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from gputel.analysis import runs, text
+from gputel.analysis.columns import better
 from gputel.analysis.document import Document, Panel, Section, Table
 
 if TYPE_CHECKING:
@@ -249,4 +250,5 @@ def best_of(evals: Mapping[str, Any]) -> tuple[str, Literal["min", "max"]] | Non
         if name in evals and evals[name]["min"] is not None:
             return name, "min"
     named = sorted(evals, key=lambda name: not HIGH_IS_BETTER.search(name))
-    return next(((name, "max") for name in named if evals[name]["max"] is not None), None)
+    name = next((name for name in named if evals[name]["max"] is not None), None)
+    return None if name is None else (name, "min" if better(name) == "lower" else "max")

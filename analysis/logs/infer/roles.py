@@ -65,7 +65,9 @@ def _evaluates_epoch(line: Candidate, main: Candidate, header: Candidate | None)
 
 
 def _is_part(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
-    return line.place is None and (_belongs(line, main, header) or _trains_below(line, main))
+    if line.place is not None or (header is None and line.loses and _says_the_same(line, main)):
+        return False  # `total: 48s` for `total: 182ms` makes a record, too
+    return _belongs(line, main, header) or _trains_below(line, main)
 
 
 def _is_no_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
@@ -117,7 +119,10 @@ def _evaluates_between(line: Candidate, main: Candidate, _: Candidate | None) ->
     """A line that gives training and evaluation losses and no place, among more frequent records that have one."""
     rarer = 2 * line.shape.count <= main.shape.count and line.place is None and main.place is not None
     held_out = any("loss" in cell.source.lower() for cell in line.metrics if cell.column == "val_loss")
-    return line.role == "mixed" != main.role and rarer and held_out and line.is_measured and line.is_terse
+    printed = all(
+        line.shape.words[cell.at].rstrip().endswith((b":", b"=")) for cell in line.metrics
+    )  # no note
+    return line.role == "mixed" != main.role and rarer and held_out and printed and line.is_measured
 
 
 def _says_more(line: Candidate, main: Candidate) -> bool:

@@ -18,7 +18,8 @@ from gputel.analysis.logs.patterns import lazy_regex
 
 _APART = lazy_regex(r"(?:^|\s)/\s")  # `STATE observe / ACTION 0.0 / EPSILON 0.1`
 _STRIPPED = " \t'\"=:([{<|>~*@-"
-_CUTS = lazy_regex(r"[|,;~{}\[\t=•│┃]|  |>>|->|\)\s|\]|(?<=\s)-\s|\.\s")
+_SHORT = r"(?<!\b[Vv]al)(?<!\bVAL)"  # `Val. Loss`
+_CUTS = lazy_regex(rf"[|,;~{{}}\[\t=•│┃]|  |>>|->|\)\s|\]|(?<=\s)-\s|{_SHORT}\.\s")
 _RIGHT_END = lazy_regex(r"[|,;)\]}~\t]|  |\s-\s|$")
 _SOURCE = lazy_regex(r"[(\[][\w./]+:$")  # (trainer:732)
 _WRAPPED = lazy_regex(r"\b(?:tensor|Tensor|array|Array|DeviceArray|(?:np|jnp|numpy|torch)\.\w+)\(\[?$")

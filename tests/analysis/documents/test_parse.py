@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gputel.analysis.document import Curves, Document, Table
-from gputel.analysis.documents.parse import parse_document
+from gputel.analysis.documents.parse import best_of, parse_document
 from gputel.analysis.logs.log import Log
 
 Read = Callable[[str], Log]
@@ -125,3 +125,8 @@ def test_each_of_a_hundred_metrics_has_its_panel_and_what_is_left_out_is_counted
         each for each in parse_document([read(lines(210))]).sections if each.title == "Other metrics"
     )
     assert section.text == "10 more metrics are not drawn; --csv has them."
+
+
+def test_best_of_an_evaluation_that_falls_is_its_lowest_value() -> None:
+    assert best_of({"Test_loss_1": {"min": 0.5, "max": 4.0}}) == ("Test_loss_1", "min")
+    assert best_of({"test_accuracy": {"min": 0.5, "max": 0.75}}) == ("test_accuracy", "max")

@@ -191,3 +191,15 @@ def test_figures_below_a_line_of_the_best_model_repeat_an_evaluation(read: Read)
     assert log.evals.filter(name="val_loss").height == 8
     other = read("\n".join([*rows, "", "Held-out figures:", "  test loss: 1.500"]))
     assert other.evals.filter(name="val_loss").height == 9
+
+
+def test_records_that_differ_in_the_unit_of_a_time_are_records_of_their_own(read: Read) -> None:
+    """Without a place, too: none is a part of the one before it."""
+    times = ("182ms remaining: 3m 1s", "48s remaining: 1m 51s", "1m 35s remaining: 15.6s")
+    rows = [
+        f"{100 * i}: train loss: {fold / (i + 1):.4f} test loss: 12.5{i} total: {time}"
+        for fold in (9, 6)
+        for i, time in enumerate(times)
+    ]
+    log = read("\n".join(["fold 1", *rows[:3], "fold 2", *rows[3:]]))
+    assert log.records["loss"].to_list() == [9.0, 4.5, 3.0, 6.0, 3.0, 2.0]

@@ -63,6 +63,7 @@ def test_index_of_samples_grows_by_multiples_of_32() -> None:
         ("iteration 50: gradient norm = 0.25 (50 iterations in 0.9s)", ["iteration", "gradient norm", None]),
         ("on 80 raw words (51 effective words)", ["on", "effective words"]),
         ("loss 2.5 (2.75)", ["loss", "loss()"]),
+        ("Train Loss: 1.6 Val. Loss: 1.7", ["Train Loss", "Val. Loss"]),
         ("loss 2.5 (2.75 avg)", ["loss", "loss()"]),
     ],
 )
