@@ -42,7 +42,8 @@ SIGNS = (
         rb"|preemption)|death signal|SignalException|SLURM_JOB_PREEMPT|\bpreempted\b"
         rb"|\bwall[- ]?(?:clock|time) limit"
         rb"|exceeded (?:the )?(?:time limit|walltime)|\bspot (?:instance )?interruption"
-        rb"|\b(?:interrupt(?:ion)?|termination|stop|shutdown)(?: signal)? (?:was )?(?:received|caught|detected)\b"
+        rb"|\b(?:interrupt(?:ion)?|termination|stop|shutdown)(?: signal)?[`'\"]? (?:was |is )?"
+        rb"(?:received|caught|detected)\b"
         rb"|\b(?:received|caught|got|detected) (?:an? |the )?(?:keyboard ?)?(?:interrupt|termination)\b"
         rb"|\btraining (?:was |is |has been )?interrupted\b"
         rb"|\bctrl ?[-+] ?c (?:was )?(?:pressed|received|caught|detected)\b",

@@ -44,6 +44,7 @@ def margin(lines: str, before: str) -> str:
         ("Interrupt signal received! Saving checkpoint...", "interrupted", 1),
         ("interrupt received, saving", "interrupted", 1),
         ("Ctrl+C pressed, shutting down", "interrupted", 1),
+        ("FatalError: `Termination signal` is detected by the operating system.", "interrupted", 1),
         ("Training interrupted at step 5", "interrupted", 1),
         ("training stopped at step 2 of 6: SIGTERM", "interrupted", 1),
         ("budget of 2.0 hours reached, stopping", "interrupted", 1),
