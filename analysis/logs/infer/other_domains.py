@@ -13,10 +13,11 @@ from gputel.analysis.logs.patterns import lazy_regex
 
 _KINDS_OF_LOSS = (
     rb"packets?|insertion|return|path|link|signal|profit|stop|capital|win|insurance|heat|thermal|weight|hair|blood"
-    rb"|hearing|capacity|core|copper|iron|power|energy|pressure|water|memory|data|frames?"
+    rb"|hearing|capacity|core|copper|iron|power|energy|pressure|water|memory|data|frames?|time"
 )
 _OTHER_LOSS = lazy_regex(
-    rb"(?i)(?<![a-z])(?:%b)[\s_-](?:[&/]\s?)?loss|\bp/l\b|\bloss(?:es)? of\b|\bwin\W+loss|\bpackets transmitted\b"
+    rb"(?i)(?<![a-z])(?:%b)(?:[\s_-](?:[&/]\s?)?)?loss|\bp/l\b|\bloss(?:es)? of\b"
+    rb"|\bwin\W+loss|\bpackets transmitted\b"
     rb"|(?<![a-z])loss (?:is |was )?too (?:large|high|big|small|low)"
     rb"|(?<![a-z])loss[\s_](?:ratio|reserve|usd|eur|w|kw|kwh|db|dbm|pct|ml|kg|mm|v|ma)(?![a-z])"
     % _KINDS_OF_LOSS

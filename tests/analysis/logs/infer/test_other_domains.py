@@ -29,6 +29,8 @@ def text(line: str, count: int = 30) -> bytes:
         "round {0} win {0} loss {0}",
         "step {0}/100 acceptance fraction: 0.3{0} log prob: {1:.3f} autocorr time: {1:.2f}",
         "iteration {0} temperature {1:.4f} cost {1:.3f} accepted {0}",
+        " TimeLoss: {1:.2f}",
+        "hop {0} PathLoss {1:.2f}",
     ],
 )
 def test_line_of_another_trade_is_no_record(line: str) -> None:
@@ -43,6 +45,7 @@ def test_line_of_another_trade_is_no_record(line: str) -> None:
         "step {0} data loss: {1:.3f} physics loss: 0.{0:03d}",
         "epoch {0} energy loss: {1:.3f} force loss: 0.5",
         "epoch {0} heat loss: {1:.3f}",
+        "epoch {0} timeLoss: {1:.3f}",
         "iter {0} mlm_loss: {1:.3f} errors: 0 cpu: 12",
         "episode {0} loss {1:.3f} profit 12.5",
         "/Users/ann/profit/train.log - step {0} loss: {1:.3f}",
