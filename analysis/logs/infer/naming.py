@@ -53,6 +53,7 @@ _ENDS = re.compile(r"(?i)_loss$")
 _HELD_OUT = re.compile(
     r"(?i)^(?:(?:avg|average|mean|running|total|final)_)?(?:val|valid|validate|validation|eval|test|dev)_"
 )
+_LANGUAGE = re.compile(r"(?i)(?:lm|language[ _]model|gpt)[ _]loss")
 _MEANS = re.compile(r"(?i)_loss_(?:avg|mean)$")
 _GLUED = re.compile(  # `learningRate`, `validloss`
     r"(?<=[a-z])(?=[A-Z][a-z])"
@@ -76,7 +77,7 @@ def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     named = [_name(slot, shape, words) for slot in _spelled_out(spelled)]
     named = _of_weights(named)
     named = _held_out(without_foreign_mean(with_loss(_global(named, shape), shape), shape))
-    named = _distinct(_one_time(places.find(named, shape)))
+    named = _distinct(_plain_loss(_one_time(places.find(named, shape))))
     return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)]
 
 
@@ -218,8 +219,17 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     named = _known(slot, column, words)
     if named.column == "total_steps" and _rises(column) and len({*column}) > len(column) / 2:
         return replace(named, column="step")  # `total/steps`, which counts those that are done
+    if named.column == "loss" and _is_list(slot, shape):
+        return replace(named, column="losses")
     is_ordinal = shape.literals[slot.at].endswith(b"#") and not is_place(named)
-    return replace(named, column=None) if is_ordinal else named  # `Test net output #1`
+    is_product = slot.at > 0 and shape.words[slot.at - 1].endswith(b"(* ")
+    return replace(named, column=None) if is_ordinal or is_product else named  # `Test net output #1`
+
+
+def _is_list(slot: Slot, shape: LineShape) -> bool:
+    """Whether at least three values stand in brackets behind one name: parts, of which the first is no total."""
+    inner = [words.strip() for words in shape.words[slot.at + 1 : slot.at + 3]]
+    return shape.words[slot.at].rstrip().endswith(b"[") and inner == [b","] * 2
 
 
 def _lists_sets(words: bytes) -> bool:
@@ -347,6 +357,18 @@ def _rises(column: Sequence[bytes]) -> bool:
     always = is_long and all(b > a for a, b in pairwise(values))  # a clock that began elsewhere
     grows = rising >= 0.9 * (len(values) - 1) and values[-1] > 3 * max(values[0], 1e-9)
     return len(values) > 3 and (grows or always)
+
+
+def _plain_loss(cells: list[Named]) -> list[Named]:
+    """Leaves its own name to `lm_loss` beside a value that is called `loss`."""
+    if not any(cell.column == "loss" == cell.source.lower() for cell in cells):
+        return cells
+    return [
+        replace(cell, column=legal(cell.source))
+        if cell.column == "loss" and _LANGUAGE.fullmatch(cell.source)
+        else cell
+        for cell in cells
+    ]
 
 
 def _distinct(cells: list[Named]) -> list[Named]:
