@@ -138,7 +138,7 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
     above = None if main.place else blocks.header_above(candidates, main, lines)
     body = blocks.members(candidates, above, lines) if above else []
     header = above or blocks.header(candidates, main)
-    candidates = [_placed(line, main) for line in candidates]
+    candidates = [_of_epoch(_placed(line, main), main) for line in candidates]
     first = blocks.opening(candidates, header, lines)
     chosen = [] if main is first else [replace(main, role="part" if header else _record_role(main))]
     if header and first:
@@ -181,6 +181,24 @@ def _placed(line: Candidate, main: Candidate) -> Candidate:
         for named, place in zip(line.named, main.named, strict=True)
     ]
     return replace(line, named=tuple(named))
+
+
+def _of_epoch(line: Candidate, main: Candidate) -> Candidate:
+    """Calls `[3/5]` the epoch in `Valid: [3/5] F1 0.2`, where the records have as many epochs, and batches."""
+    epochs, ended = _whole(main, "epochs"), _whole(line, "total_steps")
+    guessed = line.place is not None and line.place.guessed
+    if line is main or epochs is None or epochs != ended or not guessed or not main.is_fine:
+        return line
+    named = {"step": "epoch", "total_steps": "epochs"}
+    return replace(
+        line, named=tuple(replace(n, column=named.get(n.column or "", n.column)) for n in line.named)
+    )
+
+
+def _whole(line: Candidate, column: str) -> bytes | None:
+    """The only value that a total has on all lines of a shape."""
+    values = {value for cell in line.named if cell.column == column for value in line.shape.column(cell.at)}
+    return values.pop() if len(values) == 1 else None
 
 
 def _rewards_too(line: Candidate, main: Candidate) -> bool:

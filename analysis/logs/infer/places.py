@@ -16,6 +16,7 @@ from gputel.analysis.logs.infer.slots import SAMPLES, Slot, counter, integers, i
 from gputel.analysis.logs.names import legal
 from gputel.analysis.logs.patterns import lazy_regex
 
+KINDS = lazy_regex(r"(?i)(?:^|[\W_])(?:class|label|category|layer|head|channel|rank|gpu|device|worker)s?$")
 PLACES = {"step": "total_steps", "iteration": "total_steps", "batch": "total_steps", "epoch": "epochs"}
 _RATE = lazy_regex(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
 _OF_SAMPLES = lazy_regex(rb"(?i)\W{0,3}(?:samples?|images?|tokens?|examples?|sentences?|frames?|words?)\b")
@@ -321,7 +322,11 @@ def _counted(cells: list[Named], shape: LineShape) -> list[Named]:
         return cells
     if any(cell.column in (*PLACES, "index") for cell in cells):
         return _batch_beside(cells, shape)
-    strange = [cell for cell in cells if cell.column is None or (cell.at == 0 and _is_unknown(cell))]
+    strange = [
+        cell
+        for cell in cells
+        if cell.column is None or (cell.at == 0 and _is_unknown(cell) and not KINDS.search(cell.source))
+    ]
     at = counter(shape, [cell.slot for cell in strange]) or _ordinal(cells, shape)
     return [
         replace(cell, column="step", guessed=True, source=cell.source or "#") if cell.slot == at else cell

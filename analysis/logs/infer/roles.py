@@ -11,7 +11,7 @@ from itertools import pairwise
 from gputel.analysis.logs import printed_settings
 from gputel.analysis.logs.infer.candidates import OFTEN, Candidate, heading
 from gputel.analysis.logs.infer.dialects import MEASURE, SETS
-from gputel.analysis.logs.infer.places import PLACES, Named, is_place
+from gputel.analysis.logs.infer.places import KINDS, PLACES, Named, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.names import legal
 
@@ -31,6 +31,8 @@ _SCORE = re.compile(
 )
 SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
 _BEST_OF_ALL = re.compile(rb"(?i)best .{0,40}:")
+_SPOKEN = frozenset({"loss", "lr", "grad_norm", "tok_per_sec"})
+_THRESHOLD = re.compile(r"(?i)(?:^|[\W_])thr(?:esh(?:old)?)?s?(?:$|[\W_])")  # measures nothing
 # repeats an evaluation
 _BEST = re.compile(rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b|\bbest \w+ saved\b")
 
@@ -45,6 +47,13 @@ def _is_copy(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     is_rare = line.shape.count <= max(2, main.shape.count // 50)
     sums_up = is_rare and _sums_up(line) and not _sums_up(main)
     return sums_up or is_torn(line.shape, main.shape) or _is_glued(line.shape, main.shape)
+
+
+def _lists_kinds(line: Candidate, *_: Candidate | None) -> bool:
+    """A row of a list with one row for each class, `Class 2: acc 0.93`: no figure of the whole."""
+    kind = line.named[0]
+    several = len({*line.shape.column(kind.at)}) > 1
+    return line.place is None and several and KINDS.search(kind.source) is not None
 
 
 def _is_known_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
@@ -142,7 +151,8 @@ def _is_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
         b"." in value or b"n" in value for named in shared for value in line.shape.column(named.at)
     )
     alike = any(named.column == "loss" for named in shared) or 2 * len(shared) >= len(line.metrics)
-    return (fraction and alike) or (line.shape.count > 2 and bool(line.changing))
+    moves = bool(line.changing) or "lr" in line.columns  # a rate may stay the same
+    return (fraction and alike) or (line.shape.count > 2 and moves)
 
 
 def _follows(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
@@ -181,6 +191,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (lambda line, *_: line.role == "running", "eval"),
     (_is_copy, None),
     (lambda line, *_: line.is_settings, None),
+    (_lists_kinds, None),
     (_is_known_epoch, None),
     (lambda line, *_: line.role == "epoch", "epoch"),
     (_is_evaluation, "eval"),
@@ -217,6 +228,8 @@ def _is_of_best(line: Candidate, lines: Sequence[bytes]) -> bool:
 def _is_setting(line: Candidate, lines: Sequence[bytes], begins: int) -> bool:
     """Whether it is one; the same setting of several parts differs, all above the line where records begin."""
     if (line.is_settings and not line.loses) or _sets_only(line):
+        return True
+    if line.metrics and all(_THRESHOLD.search(cell.source) for cell in line.metrics):
         return True
     if line.role not in ("eval", "mixed") or (line.changing and line.shape.lines[-1] > begins):
         return False
@@ -327,7 +340,7 @@ def _belongs(line: Candidate, main: Candidate, header: Candidate | None) -> bool
         fractions = any(b"." in value for cell in line.metrics for value in line.shape.column(cell.at))
         return share >= (0.1 if fractions else 0.2)
     boxed = line.shape.words[0].lstrip()[:1] == b"|"
-    spoken = {"loss", "lr", "grad_norm", "tok_per_sec"} & set(line.columns)
+    spoken = [name for name in line.columns if name in _SPOKEN or name.lower().endswith("_loss")]
     rewards = main.place is not None and not main.loses and line.names_reward
     return 0.5 <= share <= 2 and (boxed or bool(spoken) or rewards)
 

@@ -203,3 +203,52 @@ def test_records_that_differ_in_the_unit_of_a_time_are_records_of_their_own(read
     ]
     log = read("\n".join(["fold 1", *rows[:3], "fold 2", *rows[3:]]))
     assert log.records["loss"].to_list() == [9.0, 4.5, 3.0, 6.0, 3.0, 2.0]
+
+
+def test_rows_of_classes_are_no_evaluations_at_their_numbers(read: Read) -> None:
+    rows = "".join(f"Class {kind}: Train acc: 0.9{kind}, Val acc: 0.8{kind}\n" for kind in range(3))
+    log = read(
+        "".join(
+            f"Epoch {epoch}/6\nTrain Loss: {9 / epoch:.4f}\nVal Loss: {8 / epoch:.4f}\n{rows}"
+            for epoch in range(1, 7)
+        )
+    )
+    assert log.evals["name"].unique().to_list() == ["val_loss"]
+    assert log.evals["step"].to_list() == [1, 2, 3, 4, 5, 6]
+
+
+def test_number_in_brackets_is_the_epoch_where_the_records_have_as_many(read: Read) -> None:
+    log = read(
+        "".join(
+            "".join(
+                f"Train: [ {epoch}/5] Step {at:03d}/335 Loss {9 / epoch - at / 999:.3f}\n"
+                for at in range(0, 335, 50)
+            )
+            + f"Train: [ {epoch}/5] Final Loss {9 / epoch:.3f}\n"
+            + f"Valid: [ {epoch}/5] Final Accuracy 0.{epoch}26 F1 0.{epoch}06\n"
+            for epoch in range(1, 6)
+        )
+    )
+    assert log.records.height == 35
+    assert log.records["attempt"].unique().to_list() == [1]
+    assert log.evals.filter(name="F1")["step"].to_list() == [1, 2, 3, 4, 5]
+
+
+def test_threshold_that_is_printed_again_is_a_setting(read: Read) -> None:
+    settings = "TEST:\n  SCORE_THRESH_TEST: 0.{}5\n  BASE_LR: 0.02\n  MAX_ITER: 90\n"
+    records = "".join(f"iter {i} loss {9 / (i + 1):.3f}\n" for i in range(20))
+    log = read((settings.format(0) + records) + (settings.format(4) + records) * 2)
+    assert log.evals.height == 0
+
+
+def test_rate_that_stays_the_same_and_parts_of_the_loss_are_of_the_record(read: Read) -> None:
+    log = read(
+        "".join(
+            f"Iteration {i}, loss = {9 / (i + 20):.4f}\n"
+            f"    Train net output #0: pair_loss = {8 / (i + 20):.4f} (* 1 = {8 / (i + 20):.4f} loss)\n"
+            f"Iteration {i}, lr = 6e-05\n"
+            for i in range(0, 200, 20)
+        )
+    )
+    assert log.records.select("step", "loss", "lr", "pair_loss").row(0) == (0, 0.45, 6e-05, 0.4)
+    assert log.records.height == 10
