@@ -15,7 +15,7 @@ from itertools import pairwise
 from gputel.analysis import text
 from gputel.analysis.logs import formats
 from gputel.analysis.logs.infer import blocks, loops, main_line, other_domains
-from gputel.analysis.logs.infer.candidates import Candidate, make_candidate
+from gputel.analysis.logs.infer.candidates import Candidate, is_best, make_candidate
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PARTS, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
 from gputel.analysis.logs.infer.losses import is_average
@@ -91,7 +91,7 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
         main = max(chosen, key=lambda c: c.shape.count, default=None)
     else:
         chosen = _chosen(candidates, main, lines) if main else []
-    if main is None:
+    if main is None or not chosen:
         return None
     return _inferred(
         every, chosen, main, title, loops.announcements(main, bare, [c for c in chosen if not c.metrics])
@@ -138,6 +138,8 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
     above = None if main.place else blocks.header_above(candidates, main, lines)
     body = blocks.members(candidates, above, lines) if above else []
     header = above or blocks.header(candidates, main)
+    if header and header.place and is_best(header.place.source):
+        return []  # `Best model at step 900:`, and its figures below, sum up a run
     candidates = [_of_epoch(_placed(line, main), main) for line in candidates]
     first = blocks.opening(candidates, header, lines)
     chosen = [] if main is first else [replace(main, role="part" if header else _record_role(main))]

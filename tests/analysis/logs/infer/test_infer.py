@@ -341,3 +341,12 @@ def test_score_of_a_task_beside_the_validation_loss_is_an_evaluation(line: str, 
     scores = evals.filter(name=column)
     assert scores["value"].to_list() == [0.2910, 0.2920, 0.2930]
     assert scores["step"].to_list() == [10, 20, 30]
+
+
+@pytest.mark.parametrize(
+    ("header", "is_read"), [("Best model at step {}:", False), ("Model at step {}:", True)]
+)
+def test_block_about_the_best_model_is_no_record(header: str, is_read: bool) -> None:
+    block = header + "\n  train loss: {:.2e}\n  test loss: {:.2e}\n"
+    log = "".join(block.format(900 * i, 1 / i, 2 / i) for i in range(1, 6)).encode()
+    assert (infer.infer(log) is not None) is is_read
