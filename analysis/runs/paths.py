@@ -105,7 +105,8 @@ class _Walk:
             return
         try:
             with os.scandir(path) as listing:
-                entries = [entry for entry in listing if not entry.name.startswith(".")]
+                shown = [entry for entry in listing if not entry.name.startswith(".")]
+            entries = [entry for entry in shown if not self._leads_to_itself(entry)]
             device = path.stat().st_dev
         except OSError as error:
             self._skipped.append(Skipped(path, f"cannot be opened: {error.strerror}"))
@@ -125,6 +126,15 @@ class _Walk:
                 self._take(inside, is_folder=is_folder)
             else:
                 self._skipped.append(Skipped(inside, FOREIGN))
+
+    def _leads_to_itself(self, entry: os.DirEntry[str]) -> bool:
+        """Whether it is a link that cannot be followed to an end; `_is_new` notices those that lead to nothing."""
+        try:
+            entry.is_file()
+        except OSError as error:
+            self._skipped.append(Skipped(Path(entry.path), f"cannot be opened: {error.strerror}"))
+            return True
+        return False
 
     def _pass_over(self, entry: os.DirEntry[str], device: int) -> bool:
         """Whether a file belongs to a store, or is known; links to what is known are not yielded either."""

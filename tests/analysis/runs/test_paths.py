@@ -61,6 +61,13 @@ def test_walk_ends_where_links_lead_in_circles(folder: Path) -> None:
     assert [path.name for path in paths.walk(folder)] == ["a", "b.log", "notes.txt"]
 
 
+def test_link_to_itself_is_skipped_and_the_others_are_found(folder: Path) -> None:
+    (folder / "a.log").symlink_to("a.log")
+    skipped: list[paths.Skipped] = []
+    assert [path.name for path in paths.walk(folder, skipped)] == ["a", "b.log", "notes.txt"]
+    assert [(each.path.name, each.why.split(":")[0]) for each in skipped] == [("a.log", "cannot be opened")]
+
+
 def test_file_that_links_lead_to_is_found_once_by_its_own_name(folder: Path) -> None:
     (folder / "0-latest.log").symlink_to("b.log")
     (folder / "again").symlink_to(folder)
