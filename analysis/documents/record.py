@@ -218,6 +218,8 @@ def info_document(contents: RunContents) -> Document:
 
 
 def _no_command(contents: RunContents) -> str:
+    if contents.argv is None:
+        return "unknown: run.json does not name it"
     copied = sum(segment.output_bytes or 0 for segment in contents.segments)
     return f"none: {'a log was copied as it grew' if copied else 'only telemetry was recorded'}"
 
@@ -226,9 +228,9 @@ def _machine(sampling: MachineSampling | None) -> str | None:
     if sampling is None:
         return None
     cost = (
-        "" if sampling.cpu_share is None else f", reading it took {100 * sampling.cpu_share:.2f} % of a core"
+        "" if sampling.cpu_share is None else f"; reading it took {100 * sampling.cpu_share:.2f} % of a core"
     )
-    lowered = f"; read more rarely: {', '.join(sampling.lowered)}" if sampling.lowered else ""
+    lowered = f"; slowed down to save CPU: {', '.join(sampling.lowered)}" if sampling.lowered else ""
     return f"recorded beside the GPUs{cost}{lowered}"
 
 
@@ -256,8 +258,8 @@ def _readings(contents: RunContents, telemetry: RecordedReadings) -> Table:
         (name, column["unit"], *(_figure(column[key]) for key in ("min", "mean", "max")))
         for name, column in telemetry.columns.items()
     ]
-    gpus = text.counted(len(telemetry.gpus), "GPU")
-    title = f"{text.counted(telemetry.rows, 'row')} of {gpus}: {gpu_names(contents.gpus)}"
+    gpus, names = text.counted(len(telemetry.gpus), "GPU"), gpu_names(contents.gpus)
+    title = f"{text.counted(telemetry.rows, 'row')} of {gpus}" + (f": {names}" if names else "")
     return Table(title, ("reading", "unit", "min", "mean", "max"), rows)
 
 

@@ -93,6 +93,15 @@ def test_info_of_a_recording_without_a_command_says_what_was_recorded(
     assert f"command  none: {said}\n" in info(str(tmp_path / "followed"))
 
 
+@pytest.mark.filterwarnings("ignore::gputel.telemetry.errors.DamagedFile")
+def test_info_of_a_run_whose_description_is_damaged_claims_nothing_about_its_command(recorded: Path) -> None:
+    for described in recorded.rglob("run.json"):
+        described.write_bytes(b"")
+    shown = info(str(recorded))
+    assert "command  unknown: run.json does not name it\n" in shown
+    assert re.search(r"rows? of \d+ GPUs?$", shown, re.MULTILINE)
+
+
 def test_start_of_a_run_is_the_same_in_info_and_parse(recorded: Path) -> None:
     log = read_run(recorded).log
     times = [json.loads(info(str(recorded), "--json"))["segments"][0]["started"], summary.run(log)["started"]]

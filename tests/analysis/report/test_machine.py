@@ -96,7 +96,7 @@ def test_info_names_what_could_not_be_read_and_what_is_read_more_rarely(tmp_path
     assert isinstance(facts, FactList)
     known = facts.known()
     assert known["machine"] == (
-        "recorded beside the GPUs, reading it took 0.41 % of a core; read more rarely: stat at 5 Hz"
+        "recorded beside the GPUs; reading it took 0.41 % of a core; slowed down to save CPU: stat at 5 Hz"
     )
     assert known["not read"] == "pressure: /proc/pressure/cpu: no such file or directory"
 
