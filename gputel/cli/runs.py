@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +171,8 @@ def _print(found: RunRows, *, keep_empty: bool) -> None:
     from gputel.analysis.documents.runs import runs_document
 
     document = runs_document(found, keep_empty=keep_empty)
+    if not found.rows:
+        document = replace(document, sections=())
     if not sys.stdout.isatty():
         show.document(document)
         return

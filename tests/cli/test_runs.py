@@ -181,3 +181,8 @@ def test_engine_is_not_started_where_all_runs_are_known(
     known = runs(str(folder))
     monkeypatch.setitem(sys.modules, "ray", None)
     assert runs(str(folder), "--engine", "ray") == known
+
+
+def test_question_that_no_run_answers_has_no_table(folder: Path) -> None:
+    gputel(str(folder))
+    assert gputel("--where", "steps > 1e9").stdout.strip() == "no run"
