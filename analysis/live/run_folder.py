@@ -30,7 +30,7 @@ from gputel.telemetry.store import frames, journal, parts, ticks
 from gputel.telemetry.store.journal import GrowingJournal
 from gputel.telemetry.store.live_seconds import LiveSeconds
 from gputel.telemetry.store.parts import Part
-from gputel.telemetry.store.seconds import one_second_rows
+from gputel.telemetry.store.seconds import one_second_rows, readable
 from gputel.telemetry.store.tiers import Tier
 
 Ints = npt.NDArray[np.int64]
@@ -206,7 +206,7 @@ class LiveJournals:
             tables.append(self._before([part for part in written if part in new or part.path.exists()]))
             self.has_begun = True
         if loaded:
-            tables.append(frames.of_seconds(one_second_rows(loaded, last=True)))
+            tables.append(readable(one_second_rows(loaded, last=True)))
         tables = [table for table in tables if table.height]
         return pl.concat(tables, how="diagonal") if tables else None
 

@@ -7,7 +7,6 @@ so it does not matter how far a recording has been compacted.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ from gputel.telemetry.store.damage import attempt
 from gputel.telemetry.store.parts import Part
 from gputel.telemetry.store.seconds import SecondRows, one_second_rows
 from gputel.telemetry.store.ticks import PartCache, kind
-from gputel.telemetry.store.tier_join import FRESH_PERIODS, TierTicks
+from gputel.telemetry.store.tier_join import TierTicks
 from gputel.telemetry.store.tiers import GPU, Tier
 
 Schema: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
@@ -113,7 +112,7 @@ def seconds_in_turn(
 ) -> Iterator[pl.DataFrame]:
     """The rows of `seconds` an hour at a time, for some readings and statistics; one GPU comes in whole parts."""
     for _, load in _parts_of_seconds(folder, TickSelection(readings, gpu, cache), usual):
-        whole = of_seconds(load())
+        whole = whole_seconds.readable(load())
         if gpu is not None:
             yield whole
             continue
@@ -307,49 +306,4 @@ def _reduced(files: Files, selection: TickSelection, last: int | None = None) ->
 def _together(tables: Sequence[SecondRows]) -> pl.DataFrame:
     if not tables:
         return pl.DataFrame(schema={**KEYS, whole_seconds.TICKS_COLUMN: pl.Int64})
-    return of_seconds(whole_seconds.merged(tables))
-
-
-def of_seconds(table: SecondRows) -> pl.DataFrame:
-    """A table of seconds as `seconds` returns it: second by second, the slow readings and the energy filled in."""
-    frame = table.frame.with_columns(pl.col("time").cast(KEYS["time"]))
-    for name, hz in table.slow.items():
-        frame = _with_slow(frame, name, math.ceil(FRESH_PERIODS / hz))
-    if "energy_j_last" in frame.columns:
-        frame = frame.with_columns(_energy_of_second()).drop("energy_j_first")
-    return _second_by_second(frame)
-
-
-def _with_slow(frame: pl.DataFrame, name: str, seconds_fresh: int) -> pl.DataFrame:
-    """Gives a slow reading the columns of a fast one; its value stays valid for a few periods."""
-    if name not in frame.columns:
-        return frame
-    value = pl.col(name).forward_fill(seconds_fresh).over(GPU)
-    filled = []
-    for statistic in whole_seconds.USUAL:
-        column = f"{name}_{statistic}"
-        of_statistic = value.cast(pl.Float64) if statistic == "mean" else value
-        fast = [pl.col(column)] if column in frame.columns else []
-        filled.append(pl.coalesce(*fast, of_statistic).alias(column))
-    return frame.with_columns(filled).drop(name)
-
-
-def _second_by_second(frame: pl.DataFrame) -> pl.DataFrame:
-    """Orders rows by time; a gather is six times faster than a sort where all GPUs have the same seconds."""
-    gpus = frame[GPU].n_unique()
-    if not len(frame) or len(frame) % gpus:
-        return frame.sort("time", maintain_order=True)
-    by_gpu = frame["time"].to_physical().to_numpy().reshape(gpus, -1)
-    if not (by_gpu == by_gpu[0]).all():
-        return frame.sort("time", maintain_order=True)
-    order = np.arange(len(frame)).reshape(gpus, -1).T.ravel()
-    return frame.select(pl.all().gather(order)).with_columns(pl.col("time").set_sorted())
-
-
-def _energy_of_second() -> pl.Expr:
-    """Energy since the second before, by the counter; null if the driver reset it."""
-    last = pl.col("energy_j_last")
-    follows = (pl.col("time").diff() == pl.duration(seconds=1)) & (pl.col(GPU) == pl.col(GPU).shift(1))
-    before = pl.when(follows).then(last.shift(1)).otherwise(None)
-    energy = last - pl.coalesce(before, pl.col("energy_j_first"))
-    return pl.when(energy >= 0).then(energy).alias("energy_j")
+    return whole_seconds.readable(whole_seconds.merged(tables))

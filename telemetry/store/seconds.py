@@ -7,6 +7,7 @@ when it is read before that, so it costs the sampler nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from functools import lru_cache
@@ -19,6 +20,7 @@ import polars as pl
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import ticks
 from gputel.telemetry.store.parts import Part
+from gputel.telemetry.store.tier_join import FRESH_PERIODS
 from gputel.telemetry.store.tiers import GPU, MEAN_PARTS, Tier, TierColumn
 
 STATISTICS = {
@@ -113,6 +115,16 @@ def merged(tables: Sequence[SecondRows]) -> SecondRows:
     return SecondRows(slow, _named(keyed, gpus))
 
 
+def readable(table: SecondRows) -> pl.DataFrame:
+    """The table as readers get it: second by second, the slow readings and the energy filled in."""
+    frame = table.frame.with_columns(pl.col(TIME_COLUMN).cast(pl.Datetime("ns", "UTC")))
+    for name, hz in table.slow.items():
+        frame = _with_slow(frame, name, math.ceil(FRESH_PERIODS / hz))
+    if "energy_j_last" in frame.columns:
+        frame = frame.with_columns(_energy_of_second()).drop("energy_j_first")
+    return _second_by_second(frame)
+
+
 @lru_cache(maxsize=1024)
 def _description(path: Path, _mtime_ns: int, _size: int) -> tuple[dict[str, float], list[str]]:
     """The slow readings and the columns of a file; cached, because every reader asks for each GPU."""
@@ -202,3 +214,38 @@ def _aggregated(values: pl.Expr, statistic: str) -> pl.Expr:
     if statistic == "first":
         return values.drop_nulls().first()
     return values.bitwise_or() if statistic == "any" else values.drop_nulls().last()
+
+
+def _with_slow(frame: pl.DataFrame, name: str, seconds_fresh: int) -> pl.DataFrame:
+    """Gives a slow reading the columns of a fast one; its value stays valid for a few periods."""
+    if name not in frame.columns:
+        return frame
+    value = pl.col(name).forward_fill(seconds_fresh).over(GPU)
+    filled = []
+    for statistic in USUAL:
+        column = f"{name}_{statistic}"
+        of_statistic = value.cast(pl.Float64) if statistic == "mean" else value
+        fast = [pl.col(column)] if column in frame.columns else []
+        filled.append(pl.coalesce(*fast, of_statistic).alias(column))
+    return frame.with_columns(filled).drop(name)
+
+
+def _second_by_second(frame: pl.DataFrame) -> pl.DataFrame:
+    """Orders rows by time; a gather is six times faster than a sort where all GPUs have the same seconds."""
+    gpus = frame[GPU].n_unique()
+    if not len(frame) or len(frame) % gpus:
+        return frame.sort(TIME_COLUMN, maintain_order=True)
+    by_gpu = frame[TIME_COLUMN].to_physical().to_numpy().reshape(gpus, -1)
+    if not (by_gpu == by_gpu[0]).all():
+        return frame.sort(TIME_COLUMN, maintain_order=True)
+    order = np.arange(len(frame)).reshape(gpus, -1).T.ravel()
+    return frame.select(pl.all().gather(order)).with_columns(pl.col(TIME_COLUMN).set_sorted())
+
+
+def _energy_of_second() -> pl.Expr:
+    """Energy since the second before, by the counter; null if the driver reset it."""
+    last = pl.col("energy_j_last")
+    follows = (pl.col(TIME_COLUMN).diff() == pl.duration(seconds=1)) & (pl.col(GPU) == pl.col(GPU).shift(1))
+    before = pl.when(follows).then(last.shift(1)).otherwise(None)
+    energy = last - pl.coalesce(before, pl.col("energy_j_first"))
+    return pl.when(energy >= 0).then(energy).alias("energy_j")

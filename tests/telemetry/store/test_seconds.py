@@ -8,7 +8,7 @@ import pytest
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import frames, journal, parquet, ticks
-from gputel.telemetry.store.seconds import one_second_rows
+from gputel.telemetry.store.seconds import one_second_rows, readable
 from gputel.telemetry.store.tiers import Tier, TierColumn
 
 MS = 1_000_000
@@ -98,5 +98,5 @@ def test_last_values_are_there_for_those_who_follow_a_recording(tmp_path: Path, 
         content = journal.read(tmp_path / f"{name}-000001.gtb")
         assert content
         loaded.append((content.tier, ticks.from_journal(content)))
-    frame = frames.of_seconds(one_second_rows(loaded, last=True))
+    frame = readable(one_second_rows(loaded, last=True))
     assert frame.select("power_w_last", "fan_last", "ecc_max").rows() == [(0.009, 30, 2), (0.008, None, None)]
