@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def of_recording(recording: Recording, gpus: Sequence[GpuTotals] | None) -> dict
     """Sums of what was measured on all GPUs; of peaks, times and gaps that of the GPU with the most."""
     from gputel.analysis.report.gpu_totals import gpu_totals
     from gputel.analysis.report.summary import telemetry_bytes
-    from gputel.analysis.runs.recording import total
+    from gputel.analysis.runs.recording import highest, total, weighted_mean
 
     if gpus is None:
         gpus = gpu_totals(recording.folder.segments, refresh=False)
@@ -28,12 +28,12 @@ def of_recording(recording: Recording, gpus: Sequence[GpuTotals] | None) -> dict
         "energy_counter_j": total(gpu.energy_counter_j for gpu in gpus),
         "measured": statistics.fmean(measured) if measured else None,
         "power_mean_w": total(gpu.power_mean_w for gpu in gpus),
-        "power_max_w": _most(gpu.power_peak_w for gpu in gpus),
-        "temp_max_c": _most(gpu.temp_peak_c for gpu in gpus),
-        "mem_max_mib": _most(gpu.mem_peak_mib for gpu in gpus),
-        "util": _weighted((gpu.util_mean, gpu.measured_s) for gpu in gpus),
-        "throttled_s": _most(float(sum(gpu.throttle_s.values())) for gpu in gpus),
-        "gap_s": _most(gpu.measured_s / gpu.covered - gpu.measured_s for gpu in gpus if gpu.covered),
+        "power_max_w": highest(gpu.power_peak_w for gpu in gpus),
+        "temp_max_c": highest(gpu.temp_peak_c for gpu in gpus),
+        "mem_max_mib": highest(gpu.mem_peak_mib for gpu in gpus),
+        "util": weighted_mean((gpu.util_mean, gpu.measured_s) for gpu in gpus),
+        "throttled_s": highest(float(sum(gpu.throttle_s.values())) for gpu in gpus),
+        "gap_s": highest(gpu.measured_s / gpu.covered - gpu.measured_s for gpu in gpus if gpu.covered),
         "bytes_gpu": telemetry_bytes(recording),
     }
 
@@ -55,9 +55,9 @@ def of_readings(subject: RunData) -> dict[str, Any]:
     same = ("energy_j", "energy_counter_j", "measured", "power_mean_w", "util", "throttled_s")
     return {
         **{name: row[name] for name in same},
-        "power_max_w": _most(gpus["power_peak_w"]),
+        "power_max_w": gpus["power_peak_w"].max(),
         "temp_max_c": row["temp_peak_c"],
-        "mem_max_mib": _most(gpus["mem_peak_mib"]),
+        "mem_max_mib": gpus["mem_peak_mib"].max(),
         "gap_s": None if row["measured"] is None else (1 - row["measured"]) * row["duration_s"],
     }
 
@@ -81,13 +81,3 @@ def spent(recording: Recording, gpus: int | None) -> dict[str, float | None]:
 def _sum_of_all(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
-
-
-def _weighted(pairs: Iterable[tuple[float | None, float]]) -> float | None:
-    """The mean of the known values by their weights."""
-    known = [(value, weight) for value, weight in pairs if value is not None and weight]
-    return sum(value * weight for value, weight in known) / sum(w for _, w in known) if known else None
-
-
-def _most(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)

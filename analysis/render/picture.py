@@ -23,7 +23,7 @@ from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, MaxNLocator,
 
 from gputel.analysis.document import Bars, Curves, Document, Heat, Marker, Numbers, Panel, PlotAxis, Series
 from gputel.analysis.render import downsample, legend, ranges, style
-from gputel.analysis.render.legend import dashes, plain, tint
+from gputel.analysis.render.legend import POINTS, dashes, plain, tint
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 BOLD = 0.62  # mean width of a letter of a title, of its height
 LINE = 1.25  # height of a line of a title, of its letters
-POINTS = 72  # an inch
 MARGIN, FEW = 0.01, 10  # of an axis, on either side of the curves; more beside so few points
 Item = TypeVar("Item")
 MAKER = {

@@ -7,7 +7,7 @@ are read one at a time, so ten days take seconds, and no more memory than an hou
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import polars as pl
 from gputel.analysis.align.samples import hold_seconds
 from gputel.analysis.align.windows import SampleAndHold, gaps_between, until_next
 from gputel.analysis.runs import sensors
-from gputel.analysis.runs.recording import total
+from gputel.analysis.runs.recording import highest, total, weighted_mean
 from gputel.analysis.runs.sensors import FEW_REFRESHES, Numbers, Refresh
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.run_folder import Segment
@@ -184,9 +184,9 @@ def _together(parts: Sequence[GpuTotals]) -> GpuTotals:
     reasons = {reason for part in parts for reason in part.throttle_s}
     return replace(
         parts[-1],
-        power_peak_w=_highest(part.power_peak_w for part in parts),
-        mem_peak_mib=_highest(part.mem_peak_mib for part in parts),
-        temp_peak_c=_highest(part.temp_peak_c for part in parts),
+        power_peak_w=highest(part.power_peak_w for part in parts),
+        mem_peak_mib=highest(part.mem_peak_mib for part in parts),
+        temp_peak_c=highest(part.temp_peak_c for part in parts),
         measured_s=measured,
         power_mean_w=joules / measured if joules is not None and measured else None,
         energy_counter_j=total(part.energy_counter_j for part in parts),
@@ -194,7 +194,7 @@ def _together(parts: Sequence[GpuTotals]) -> GpuTotals:
         covered=_mean_share(parts),
         unseen_j=math.fsum(part.unseen_j for part in parts),
         edges_j=total(part.edges_j for part in parts),
-        util_mean=_util(parts),
+        util_mean=weighted_mean((part.util_mean, part.measured_s) for part in parts),
         throttle_s={
             reason: sum(part.throttle_s.get(reason, 0) for part in parts) for reason in sorted(reasons)
         },
@@ -207,17 +207,6 @@ def _mean_share(parts: Sequence[GpuTotals]) -> float | None:
     return (
         math.fsum(part.measured_s for part in parts if part.covered) / math.fsum(lengths) if lengths else None
     )
-
-
-def _util(parts: Sequence[GpuTotals]) -> float | None:
-    """Averages utilization by the measured time."""
-    known = [(part.util_mean, part.measured_s) for part in parts if part.util_mean is not None]
-    weight = math.fsum(seconds for _, seconds in known)
-    return math.fsum(util * seconds for util, seconds in known) / weight if weight else None
-
-
-def _highest(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
 
 
 def _summed(folder: Path, gpu: str, cache: PartCache) -> _Sums | None:

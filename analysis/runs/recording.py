@@ -7,6 +7,7 @@ still being written, and after a crash.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -259,3 +260,18 @@ def total(values: Iterable[float | None]) -> float | None:
     """Sums the known values; None if all are unknown."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) if numbers else None
+
+
+def highest(values: Iterable[float | None]) -> float | None:
+    """Returns the highest of the known values; None if all are unknown."""
+    return max((value for value in values if value is not None), default=None)
+
+
+def weighted_mean(pairs: Iterable[tuple[float | None, float]]) -> float | None:
+    """Averages the known values by their weights; None if all are unknown."""
+    known = [(value, weight) for value, weight in pairs if value is not None and weight]
+    return (
+        math.fsum(value * weight for value, weight in known) / math.fsum(w for _, w in known)
+        if known
+        else None
+    )
