@@ -250,5 +250,5 @@ def best_of(evals: Mapping[str, Any]) -> tuple[str, Literal["min", "max"]] | Non
         if name in evals and evals[name]["min"] is not None:
             return name, "min"
     named = sorted(evals, key=lambda name: not HIGH_IS_BETTER.search(name))
-    name = next((name for name in named if evals[name]["max"] is not None), None)
-    return None if name is None else (name, "min" if better(name) == "lower" else "max")
+    first = next((name for name in named if evals[name]["max"] is not None), None)
+    return None if first is None else (first, "min" if better(first) == "lower" else "max")
