@@ -302,10 +302,12 @@ def plain(raw: Any) -> tuple[bytes, Iterator[bytes]]:
     size = HEAD
     if start.startswith(GZIP):
         import gzip
+        import zlib
 
-        source = gzip.GzipFile(fileobj=source, mode="rb")
+        source = _Unpacked(gzip.GzipFile(fileobj=source, mode="rb"), zlib.error)
     elif start == ZSTD:
-        source = _zstd(source)
+        zstd: Any = zstandard.library()
+        source = _Unpacked(zstd.ZstdFile(source), zstd.ZstdError)
     elif isinstance(raw, io.IOBase) and raw.seekable():
         raw.seek(-len(start), os.SEEK_CUR)
         source, size = raw, PIECE
@@ -340,25 +342,26 @@ def _exactly(source: Any, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def _zstd(source: Any) -> Any:
-    zstd: Any = zstandard.library()
+class _Unpacked:
+    """A compressed file whose damage is an OSError; once it failed, each later read fails alike."""
 
-    class Zstd(zstd.ZstdFile):  # type: ignore[misc]
-        """Raises OSError for damaged data, as gzip does."""
+    def __init__(self, source: Any, damage: type[Exception]) -> None:
+        self._read1, self._damage = source.read1, damage
+        self._fault: Exception | None = None
 
-        def read(self, size: int | None = -1) -> bytes:
-            return self._checked(super().read, size)
-
-        def read1(self, size: int | None = -1) -> bytes:
-            return self._checked(super().read1, size)
-
-        def _checked(self, read: Callable[[int | None], bytes], size: int | None) -> bytes:
+    def read1(self, size: int) -> bytes:
+        if self._fault is None:
             try:
-                return read(size)
-            except zstd.ZstdError as error:
-                raise OSError(str(error)) from error
+                piece: bytes = self._read1(size)
+            except (EOFError, OSError) as error:
+                self._fault = error
+            except self._damage as error:
+                self._fault = OSError(str(error))
+            else:
+                return piece
+        raise self._fault
 
-    return Zstd(source)
+    read = read1
 
 
 class _Joined:

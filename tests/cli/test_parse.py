@@ -188,6 +188,19 @@ def test_damaged_zstd_file_is_an_error_and_no_traceback(tmp_path: Path) -> None:
     assert found.stderr.startswith(f"error: {tmp_path}/a.log.zst: cannot be read: Unable to decompress")
 
 
+def test_damaged_gzip_file_does_not_stop_the_others(tmp_path: Path) -> None:
+    """Damaged data are an exception of zlib, and no OSError as a wrong checksum is."""
+    lines = "".join(LINE % (step, 5 - step / 97) for step in range(300))
+    packed = bytearray(gzip.compress(lines.encode()))
+    packed[20] ^= 255
+    (tmp_path / "a.log.gz").write_bytes(packed)
+    (tmp_path / "b.log").write_text(lines)
+    found = run(tmp_path / "a.log.gz", tmp_path / "b.log", "--json")
+    assert [one["run"] for one in json.loads(found.stdout)["runs"]] == ["b"]
+    assert found.returncode == 1
+    assert "a.log.gz: cannot be read: Error -3 while decompressing" in found.stderr
+
+
 def test_small_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -> None:
     """Its end comes with the first bytes that are read, before any line is parsed."""
     lines = "".join(LINE % (step, 5 - step / 97) for step in range(300))
