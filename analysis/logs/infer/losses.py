@@ -37,7 +37,7 @@ def with_loss(cells: list[Named], shape: LineShape) -> list[Named]:
     if {"loss", "loss_avg"} & {cell.column for cell in cells}:
         return _total_of_parts(cells, shape)
     normal = [normal_name(cell) for cell in cells]
-    plain = _with_rate(cells, [_plain(word, alone=len(cells) == 1) for word in normal])
+    plain = _with_rate(cells, [_plain(word, alone=len(cells) == 1) for word in normal], shape)
     trained = next((word for word in LOSSES if word in plain), None)
     parts = {word.removesuffix("_loss") for word in plain if PARTS.search(word) and not is_evaluation(word)}
     if trained is None or (len(parts) > 1 and PARTS.search(trained)):
@@ -140,10 +140,10 @@ def _plain(word: str, *, alone: bool) -> str:
     return TRAINED.sub("trained_", bare)
 
 
-def _with_rate(cells: list[Named], plain: list[str]) -> list[str]:
+def _with_rate(cells: list[Named], plain: list[str], shape: LineShape) -> list[str]:
     """Calls the only measure the loss beside a figure of the training, the loss of a validation, or a batch.
 
-    An error beside an accuracy is a share of wrong answers.
+    An error beside an accuracy is a share of wrong answers, unless it is larger than a share can be.
     """
     measures = [word for word in plain if f"trained_{word}" in LOSSES]
     columns = {cell.column for cell in cells}
@@ -151,9 +151,18 @@ def _with_rate(cells: list[Named], plain: list[str]) -> list[str]:
     loses = any("loss" in word and not (is_evaluation(word) or "best" in word) for word in plain)
     if len(measures) != 1 or not ("lr" in columns or (trains and not loses)):
         return plain
-    if measures[0] in ("err", "error") and any("acc" in word for word in plain):
-        return plain
+    if measures[0] in ("err", "error"):
+        of_accuracy = [
+            _largest(cell, shape) for cell, word in zip(cells, plain, strict=True) if "acc" in word
+        ]
+        of_error = _largest(cells[plain.index(measures[0])], shape)
+        if of_accuracy and of_error <= (1 if max(of_accuracy) <= 1 else 100):
+            return plain
     return [f"trained_{word}" if word in measures else word for word in plain]
+
+
+def _largest(cell: Named, shape: LineShape) -> float:
+    return max(numbers(shape.column(cell.at)), default=0.0)
 
 
 def is_average(source: str) -> bool:

@@ -64,6 +64,15 @@ def test_a_share_of_wrong_answers_and_parts_are_no_loss(tmp_path: Path, line: st
     assert "loss" not in run.records.columns
 
 
+@pytest.mark.parametrize(("error", "accuracy"), [(2.5, 0.8), (250.0, 80.0)])
+def test_an_error_too_large_for_a_share_of_wrong_answers_is_the_loss(
+    tmp_path: Path, error: float, accuracy: float
+) -> None:
+    line = "ep {}, err: {:.3f}, acc: {:.3f}, lr: 0.001"
+    run = parsed(tmp_path, *(line.format(n, error / n, accuracy) for n in range(1, 8)))
+    assert run.records["loss"][0] == error
+
+
 @pytest.mark.parametrize(
     "stamp", ["INFO:09-Oct-25 08:53:0{n}:", "[09.10.2025 08:53:0{n}] [INFO] ", "9-Oct-2025 08:53:0{n} "]
 )
