@@ -140,7 +140,7 @@ class Outcome:
     def _save(self, line: bytes, number: int) -> Iterator[LogEvent]:
         """The checkpoint that a line reports, or what it says more of the one before."""
         words = save_words(alike(line))
-        if words.intends:
+        if words.is_other:
             return
         open_save = self._saved is not None
         again = self._again(line, words)
@@ -189,7 +189,7 @@ def save_end(lines: Sequence[bytes], stamps: Stamps) -> SaveEnd | None:
     """Returns when the last save that these lines report ended; None if they report none, or have no timestamps."""
     for place in range(len(lines) - 1, -1, -1):
         alike_line = alike(lines[place])
-        if sign_of(alike_line) is SAVE and not save_words(alike_line).intends:
+        if sign_of(alike_line) is SAVE and not save_words(alike_line).is_other:
             times = [stamps.read(line[:PREFIX]) for line in lines[place:]]
             behind = next((time for time in times[1:] if time is not None), None)
             return None if times[0] is None else SaveEnd(times[0], behind)

@@ -26,6 +26,9 @@ def _sign(kind: str | None, regex: bytes, fatal: Fatal | None = None) -> Sign:
     return Sign(kind, patterns.lazy_regex(regex), fatal)
 
 
+_SAVED_ELSEWHERE = "保存|저장|сохран".encode()
+_DONE_ELSEWHERE = "训练(?:已经?)?(?:完成|结束|完毕)|学習(?:が)?(?:完了|終了)|학습(?:이)? ?(?:완료|종료)".encode()
+_OF_ROUND = "epoch|[ :]iter|轮|第|エポック|에폭|에포크".encode()  # `第3轮训练完成`: one of many has ended
 # Tried in this order; the first that matches decides.
 SIGNS = (
     _sign(
@@ -45,6 +48,7 @@ SIGNS = (
         rb"|\b(?:interrupt(?:ion)?|termination|stop|shutdown)(?: signal)?[`'\"]? (?:was |is )?"
         rb"(?:received|caught|detected)\b"
         rb"|\b(?:received|caught|got|detected) (?:an? |the )?(?:keyboard ?)?(?:interrupt|termination)\b"
+        rb"|\bkilled by signal: (?:terminated|interrupt)\b"
         rb"|\btraining (?:was |is |has been )?interrupted\b"
         rb"|\bctrl ?[-+] ?c (?:was )?(?:pressed|received|caught|detected)\b",
         "interrupted",
@@ -121,7 +125,8 @@ SIGNS = (
         rb"|\bcheckpoint written\b"
         rb"|\bsave (?:best )?(?:model|checkpoint|weights|to checkpoint)\b.{0,20}\b(?:in|to)\b|\bcheckpoint: save\b"
         rb"|\bsnapshotting (?:to|model)\b"
-        rb"|\bsav(?:ed|ing)\b.{0,80}\.(?:pt|pth|ckpt|safetensors|bin|h5|keras|npz|distcp)\b|\bcheckpointing to\b",
+        rb"|(?:\bsav(?:ed|ing)\b|%b).{0,80}\.(?:pt|pth|ckpt|safetensors|bin|h5|keras|npz|distcp)\b"
+        rb"|\bcheckpointing to\b" % _SAVED_ELSEWHERE,
     ),
 )
 SAVE = SIGNS[-1]
@@ -150,6 +155,7 @@ COMPLETED = patterns.lazy_regex(
     rb"|\boptimization done\b"
     rb"|\bdone in [\d.]+ (?:s|m|h)"
     rb'|"percentage": 100(?:\.0)?[,}]'
+    rb"|^(?!.*(?:%b)).*(?:%b)" % (_OF_ROUND, _DONE_ELSEWHERE)
 )
 DONE = Sign(None, COMPLETED)
 # Digits matter in these: `exit code 0`, `model.h5`
@@ -166,15 +172,16 @@ WORTH = patterns.lazy_regex(
     rb"|\bxid\b|nan|inf\b|non-?finite|restart|resum|continuing|load|restored|\bsav[ei]|checkpoint|writ|wrote|train_runtime"
     rb"|training (?:is|has|was|run|now|comp|fin|done|end|loop|succ)|(?:ed|done|total|end of) training"
     rb"|epochs completed|reached|\bdone\b|exception|percentage"
+    rb"|%b|%b"
     rb"|(?m:^[=*#~-]{3,}[^\n]*\d\d)|(?:start|beg[ai]n)(?:s|ed|ing)?\b[^\n]{0,20}\d\d"
-    rb"|\b(?:fold|seed|trial)[ #:=]{0,4}\d"
+    rb"|\b(?:fold|seed|trial)[ #:=]{0,4}\d" % (_SAVED_ELSEWHERE, _DONE_ELSEWHERE)
 )
 
 
 class SaveWords(NamedTuple):
     """The meaning of a line about saving."""
 
-    intends: bool  # to save later
+    is_other: bool  # the model is saved later, or a plot or a table is saved
     announces: bool  # and does not say that it is done
     names: tuple[bool, bool, bool]
 
@@ -182,7 +189,8 @@ class SaveWords(NamedTuple):
 @lru_cache(maxsize=4096)
 def save_words(line: bytes) -> SaveWords:
     announces = _ANNOUNCES.search(line) is not None and not _IS_DONE.search(line)
-    return SaveWords(_INTENT.search(line) is not None, announces, naming(shortened(line)))
+    is_other = any(words.search(line) for words in (_INTENT, _REPORT))
+    return SaveWords(is_other, announces, naming(shortened(line)))
 
 
 def alike(line: bytes) -> bytes:
@@ -207,6 +215,9 @@ _IS_DONE = patterns.lazy_regex(rb"(?i)\b(?:saved|finished|done|completed|wrote|w
 _INTENT = patterns.lazy_regex(
     rb"(?i)\b(?:will|would|if|when|defaulting|not|never|every|cannot|failed to)\b.{0,40}\bsav(?:e|ed|ing)\b"
     rb"|'checkpoint_path' summary"
+)
+_REPORT = patterns.lazy_regex(
+    rb"(?i)^(?!.*\.(?:pth?|ckpt|safetensors|bin|h5|keras|npz)\b).*[\w)]\.(?:png|jpe?g|svg|gif|pdf|html|csv|xlsx)\b"
 )
 
 

@@ -123,6 +123,8 @@ def test_bar_that_was_broken_off_in_its_last_epoch_did_not_come_to_its_end(
         ("saving checkpoint to out", "checkpoint"),
         ("Saved model file to: x/model_1.pt", "checkpoint"),
         ("Model saved to x.pth", "checkpoint"),
+        ("Saved weights to out/best.pt and its curve to out/best.png", "checkpoint"),
+        ("[2026-06-15 11:05:42,570] INFO - 权重已保存至: ./logs/encoder_ep10.pth", "checkpoint"),
         ("Resuming training from out", "resume"),
         ("successfully loaded checkpoint from x at iteration 5", "resume"),
         ("Restarting worker group", "restart"),
@@ -140,6 +142,9 @@ def test_line_is_an_event(text: str, kind: str, read: Callable[..., Any]) -> Non
     "text",
     [
         "Checkpoints will be saved to out",
+        "Plot for the ARIMA model (baseline) saved at results\\arima_baseline.png",
+        "Saved model comparison to out/scores.csv",
+        "预测已保存至: ./out/scores.txt",
         "resume: false",
         "Press Ctrl+C to stop, a checkpoint will be saved",
         "early_stopping_patience=3",
@@ -153,6 +158,25 @@ def test_line_is_an_event(text: str, kind: str, read: Callable[..., Any]) -> Non
 )
 def test_line_that_only_sounds_like_one_is_no_event(text: str, read: Callable[..., Any]) -> None:
     assert read(text + "\n").events.height == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("[2026-06-15 17:28:57,662] INFO - 预训练完成！", "completed"),
+        ("学習が完了しました", "completed"),
+        ("第3轮训练完成", "unknown"),
+        ("开始训练", "unknown"),
+        ("RuntimeError: DataLoader worker (pid 4020) is killed by signal: Terminated. ", "interrupted"),
+        ("RuntimeError: DataLoader worker (pid 4020) is killed by signal: Killed. ", "failed"),
+    ],
+)
+def test_last_line_says_how_the_run_ended(
+    end: str, status: str, read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    trace = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n'
+    steps = "".join(iteration(step, 3.5 - step / 100) for step in (10, 20, 30))
+    assert read(steps + (trace if "Error" in end else "") + end + "\n").status == status
 
 
 def test_loss_that_becomes_nan_is_one_event_however_long_it_stays_so(
