@@ -280,9 +280,10 @@ def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequ
         is_main = line.shape is main.shape
         table = compile_line(label, line.role, line.shape, list(line.named), looks=is_main, unlike=others)
         opens = not main.evidence and not any(c.shape is main.shape and c.role == "train" for c in chosen)
-        rewards = (
-            line.role == "train" and not line.evidence and (is_main or opens or _rewards_too(line, main))
-        )
-        table = replace(table, is_record=rewards)
+        if line.role == "train":  # a header alone is none: the run may stop below it
+            rewards = is_main or (opens and bool(line.metrics)) or _rewards_too(line, main)
+        else:
+            rewards = is_main and opens and line.role == "part"
+        table = replace(table, is_record=rewards and not line.evidence)
         tables.append(table.toml())
     return "\n".join([head, *tables, *([_BEST_BELOW.toml()] if main.role in ("mixed", "eval") else [])])

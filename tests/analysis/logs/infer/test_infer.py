@@ -317,6 +317,13 @@ def test_rewards_in_two_states_are_records_both() -> None:
     assert steps.height == 9
 
 
+def test_header_below_which_the_run_stopped_is_no_record_of_rewards() -> None:
+    head, body = "\n ****** Running generation {} ****** \n\n", "Best fitness: {:.5f} - size: (1, 3)\n"
+    log = "".join(head.format(i) + body.format(3.5 + i % 4) for i in range(6))
+    steps, _ = inferred((log + head.format(6)).encode())
+    assert steps.select("step", "Best_fitness").rows() == [(i, 3.5 + i % 4) for i in range(6)]
+
+
 def test_metadata_of_a_loaded_checkpoint_is_no_record(read: Callable[[str], Log]) -> None:
     meta = "{'iteration': 27, 'train_loss': 1.487, 'policy_loss': 1.451, 'lr': 0.001, 'grad_norm': 0.1}"
     assert read(f"Loaded checkpoints/best.pt  meta={meta}\nwalls in top-10: 6\n").is_empty
