@@ -24,7 +24,8 @@ _NEEDLES = (b"loss", b"nll", b"perplexity", *(word.encode() for word in _FOREIGN
 _WORDS = rb"loss(?:es)?|nll|perplexity|" + "|".join(_FOREIGN).encode()
 _LOSS = lazy_regex(
     rb"(?i)(?P<name>[\w./-]{0,40}(?:%b)(?![a-z]|[ _.-]?(?:scal|weight|coe|factor|clip|func))[\w./]{0,20})"
-    rb"['\"]?[ )\]]{0,2}(?: ?(?:[:=]|is|->)|[ \t])\s{0,8}[-+(\[]{0,2}\d+\.\d" % _WORDS
+    rb"['\"]?[ )\]]{0,2}(?: ?(?:[:=]|is|->)|[ \t])\s{0,8}[-+(\[]{0,2}\d+\.\d"
+    rb"|(?<![\w.])\d+\.\d+ (?P<behind>(?:[a-z]\w{0,20}[ _])?loss)(?=\W{0,2}$)" % _WORDS
 )
 _REPEATS = lazy_regex(
     rb"(?i)best|improv|sav(?:ed|ing)|minim|maxim|lowest|early stop|average|\bmean\b|\bavg|reduc|\bload"
@@ -141,9 +142,10 @@ class UnreadLosses:
                 if _REPEATS.search(_english(line)):
                     continue
                 for found in _LOSS.finditer(line):
-                    names[found["name"]] += 1
-                    if found["name"] not in first:
-                        first[found["name"]] = number + region.count(b"\n", 0, begin)
+                    name = found["name"] or found["behind"]
+                    names[name] += 1
+                    if name not in first:
+                        first[name] = number + region.count(b"\n", 0, begin)
         if not names:
             return None
         (name, count), *_ = names.most_common(1)

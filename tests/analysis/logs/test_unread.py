@@ -25,6 +25,8 @@ def unread(*lines: str) -> tuple[str, int, int] | None:
         ("  | > loss_disc: 3.01874 (3.46002)", "loss_disc"),
         ("Epoch 3, 损失: 0.52", "损失"),
         ("step 4 loss is 0.25", "loss"),
+        ("🔄 Training Epoch 1  ┃ Batch: 13 ended with 0.6746 loss.", "loss"),
+        ("batch 7 done: 0.25 train loss", "train loss"),
     ],
 )
 def test_printed_loss_is_found(line: str, name: str) -> None:
@@ -43,6 +45,9 @@ def test_printed_loss_is_found(line: str, name: str) -> None:
         "hair loss of 8.5 percent",
         "glossary 1.5",
         "loss function 1.0",
+        "a fall of 8.5 loss points in 3 weeks",
+        "best so far: 0.25 loss",
+        "version 1.2.3 loss",
     ],
 )
 def test_figure_that_repeats_or_weighs_a_loss_is_not(line: str) -> None:
