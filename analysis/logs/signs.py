@@ -27,7 +27,9 @@ def _sign(kind: str | None, regex: bytes, fatal: Fatal | None = None) -> Sign:
 
 
 _SAVED_ELSEWHERE = "保存|저장|сохран".encode()
-_DONE_ELSEWHERE = "训练(?:已经?)?(?:完成|结束|完毕)|学習(?:が)?(?:完了|終了)|학습(?:이)? ?(?:완료|종료)".encode()
+_DONE_ELSEWHERE = (
+    "训练(?:已经?)?(?:完成|结束|完毕)|学習(?:が)?(?:完了|終了)|학습(?:이)? ?(?:완료|종료)".encode()
+)
 _OF_ROUND = "epoch|[ :]iter|轮|第|エポック|에폭|에포크".encode()  # `第3轮训练完成`: one of many has ended
 # Tried in this order; the first that matches decides.
 SIGNS = (
