@@ -194,15 +194,36 @@ def test_figures_below_a_line_of_the_best_model_repeat_an_evaluation(read: Read)
 
 
 def test_records_that_differ_in_the_unit_of_a_time_are_records_of_their_own(read: Read) -> None:
-    """Without a place, too: none is a part of the one before it."""
-    times = ("182ms remaining: 3m 1s", "48s remaining: 1m 51s", "1m 35s remaining: 15.6s")
-    rows = [
-        f"{100 * i}: train loss: {fold / (i + 1):.4f} test loss: 12.5{i} total: {time}"
-        for fold in (9, 6)
-        for i, time in enumerate(times)
+    """Those whose place was not read, too: none is a part of the one before it."""
+    times = (
+        "190ms\tremaining: 3m 9s",
+        "45s\tremaining: 1m 45s",
+        "1m 30s\tremaining: 1m",
+        "2m 15s\tremaining: 14.2s",
+    )
+    folds = [
+        "".join(
+            f"{250 * i}:\tlearn: 0.{fold}{i}25\ttest: 0.{fold}{i}75\tbest: 0.{fold}{i}75 ({250 * i})"
+            f"\ttotal: {time}\n"
+            for i, time in enumerate(times)
+        )
+        for fold in (7, 8)
     ]
-    log = read("\n".join(["fold 1", *rows[:3], "fold 2", *rows[3:]]))
-    assert log.records["loss"].to_list() == [9.0, 4.5, 3.0, 6.0, 3.0, 2.0]
+    log = read(
+        "".join(
+            f"\nfold {at}\n{rows}bestTest = 0.9\nbestIteration = 750\n" for at, rows in enumerate(folds, 1)
+        )
+    )
+    assert log.records["loss"].drop_nulls().to_list() == [
+        0.7025,
+        0.7125,
+        0.7225,
+        0.7325,
+        0.8025,
+        0.8125,
+        0.8225,
+        0.8325,
+    ]
 
 
 def test_rows_of_classes_are_no_evaluations_at_their_numbers(read: Read) -> None:
