@@ -7,7 +7,7 @@ would be if the log ended now. A log that was read to its end is taken in one go
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -124,6 +124,8 @@ class EventTracker:
         self._headings: list[LogEvent] = []  # of a new start, each with its date
         self._places: set[tuple[Any, int]] = set()
         self._last = 0  # line of the last record
+        self._begun: list[int] = []  # first lines of the attempts since the last checkpoint
+        self._saved = 0  # line of that checkpoint
         self.caught: LogEvent | None = None  # an interruption that the last step caught
 
     def take(
@@ -140,9 +142,10 @@ class EventTracker:
         self._fatal += [event for event in reported if event.fatal]
         self._reasons += [event.line for event in reported if event.kind in ("resume", "restart")]
         self._headings += [event for event in reported if not event.kind and not event.fatal]
-        shown = _amended([*self._held, *(event for event in reported if event.kind)])
+        restarts = self._restarts(ranges, drafts)
+        shown = _amended([*self._held, *self._without_copies(event for event in reported if event.kind)])
         shown += self._not_finite(records, opened)
-        shown += self._restarts(ranges, drafts)
+        shown += restarts
         shown = sorted(map(self._explained, shown), key=lambda event: event.line)
         self._known = self._known.with_more(*_printed(records, "step"))
         done, kept = self._settled(shown, opened, ended)
@@ -197,6 +200,7 @@ class EventTracker:
                 begun = min([first, *(draft.line.number for draft in drafts if draft.place == place)])
                 others = [draft.line.number for draft in drafts if draft.place != place]
                 before = max([self._last, *(line for line in others if line < begun)])
+                self._begun.append(begun)
                 if attempt > 1 and not any(before < line < begun for line in self._reasons):
                     reasons = (event.text for event in self._headings if before < event.line < begun)
                     restarts.append(LogEvent("restart", begun, next(reasons, BEGIN_AGAIN)))
@@ -204,6 +208,16 @@ class EventTracker:
                 self._headings = [event for event in self._headings if event.line > begun]
             self._last = max(self._last, last)
         return restarts
+
+    def _without_copies(self, reported: Iterable[LogEvent]) -> Iterator[LogEvent]:
+        """The events without those that repeat the last checkpoint of their attempt."""
+        for event in reported:
+            if event.late and not any(self._saved < line < event.line for line in self._begun):
+                continue
+            if event.kind == "checkpoint":
+                self._saved = event.line
+                self._begun = [line for line in self._begun if line > event.line]
+            yield event
 
     def _settled(
         self, shown: list[LogEvent], opened: Integers, ended: bool

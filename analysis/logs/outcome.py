@@ -43,7 +43,8 @@ Status = Literal["completed", "running", "interrupted", "failed", "unknown"]
 class LogEvent:
     """An event that a line reports; `fatal` if it ends the run.
 
-    `amends`: it is no other event, but says more of the checkpoint before it.
+    `amends`: it is no other event, but says more of the checkpoint before it. `late`: it repeats the number of that
+    checkpoint, with records between: a copy by another rank, unless steps begin again between them.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class LogEvent:
     rank: str | None = None
     fatal: Fatal | None = None
     amends: bool = False
+    late: bool = False
 
 
 class SaveEnd(NamedTuple):
@@ -144,10 +146,13 @@ class Outcome:
             return
         open_save = self._saved is not None
         again = self._again(line, words)
-        if again and (not open_save or words.names <= self._best_name):
+        late = again and not open_save
+        if late and self._saved is None:
+            return  # it was announced above the record
+        if again and open_save and words.names <= self._best_name:
             return
-        self._best_name = words.names
-        yield LogEvent("checkpoint", number, shortened(line), amends=again)
+        self._best_name = max(words.names, self._best_name) if late else words.names
+        yield LogEvent("checkpoint", number, shortened(line), amends=again and open_save, late=late)
 
     def _again(self, line: bytes, words: SaveWords) -> bool:
         """Whether the line is about the same checkpoint as an earlier one: ranks and files may print several.

@@ -231,6 +231,25 @@ def test_checkpoint_that_is_saved_again_after_a_resume_is_another(read: Callable
     assert log.events["kind"].to_list() == ["checkpoint", "resume", "checkpoint"]
 
 
+@pytest.mark.parametrize(
+    ("between", "goes_on_at", "saved"),
+    [("", 15, [10, 20, 20, 30]), ("saved checkpoint to out/step_20.pt\n", 25, [10, 20, 30])],
+)
+def test_checkpoint_that_is_saved_again_after_steps_begin_again_is_another(
+    between: str, goes_on_at: int, saved: list[int], read: Callable[..., Any]
+) -> None:
+    """No line says why they do. Where they do not, it is another rank's copy behind the next record."""
+
+    def steps(first: int, last: int) -> str:
+        return "".join(
+            f"step {i} loss {9 - i / 10:.4f}\n" + f"saved checkpoint to out/step_{i}.pt\n" * (i % 10 == 0)
+            for i in range(first, last)
+        )
+
+    log = read(steps(1, 25) + between + steps(goes_on_at, 32))
+    assert log.events.filter(kind="checkpoint")["step"].to_list() == saved
+
+
 def test_checkpoint_that_is_announced_and_then_written_is_one(
     read: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
