@@ -134,10 +134,7 @@ class Stamps:
             return self._on_their_days(ordered, moments, found)
         if "d" in part:
             month = part["mo"] if "mo" in part else _MONTHS[found["name"].lower()]
-            years = part.get("y", np.array([_NO_YEAR]))
-            dates = (
-                np.where(years < _CENTURY, years + _THIS_CENTURY, years) * 10_000 + month * 100 + part["d"]
-            )
+            dates = part.get("y", np.array([_NO_YEAR])) * 10_000 + month * 100 + part["d"]
             days, places = np.unique(dates, return_inverse=True)
             try:
                 known = [_day(date // 10_000, date // 100 % 100, date % 100) for date in days.tolist()]
