@@ -70,6 +70,7 @@ SIGNS = (
         "stop",
         rb"(?i)\bearly[- ]?stopp(?:ing|ed)\b\s*(?:$|[.!]|at\b|after\b|trigger|because|condition met|now\b"
         rb"|[:,-] (?:val\w*[ _])?(?:loss |metric )?(?:no|has not|did not|not)\b[^\n]{0,20}\bimprov)"
+        rb"|\bearly[- ]stop after \d+ (?:epoch|step|iteration)s?\b"
         rb"|\bstopping early\b|\bsignaling trainer to stop\b|\bstopped early\b",
     ),
     _sign(
