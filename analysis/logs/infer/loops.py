@@ -43,6 +43,9 @@ _TRAIN = lazy_regex(r"(?i)^train(?:ing)?[ _]")
 _TRAINS = lazy_regex(rb"(?i)\W*(?:start\w* |begin\w* )?(?:train\w*|epoch)\b")  # what stands above it is over
 _ALONE = lazy_regex(rb"[\d/:.-]*\s*[A-Za-z][\w ]*[:=]\s*[-+\d.e]+%?\s*")  # one figure, behind a stamp
 _BETTER = lazy_regex(rb"(?i)(?<![a-z])(?:better|best|improv\w+|sav(?:ed|ing))(?![a-z])")
+_ITEM = lazy_regex(
+    r"(?i)(?<![a-z])(?:sample|image|img|frame|example|item|batch|iter(?:ation)?|idx|index)s?\W*$"
+)
 _LONGEST = 200
 _LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
 
@@ -73,7 +76,7 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
     loops = [c for c in announced if totals - {total(c)} or (totals and total(c) is None)]
     if any(c.role == "eval" for c in candidates):
         training = [c for c in candidates if c.role in ("train", "mixed") and c.loses]
-        candidates = [part for c in candidates for part in _last_and_others(c, training, candidates)]
+        candidates = [part for c in candidates for part in _last_and_others(c, training, candidates, lines)]
     evals = [c for c in candidates if c.role == "eval"]
     loops += [c for c in evals if _is_running(c, candidates, lines) or any(_is_mean(e, c) for e in evals)]
     return [c for c in candidates if c not in loops]
@@ -172,7 +175,10 @@ def _is_running(candidate: Candidate, candidates: Sequence[Candidate], lines: Se
 
 
 def _last_and_others(
-    candidate: Candidate, records: Sequence[Candidate], candidates: Sequence[Candidate]
+    candidate: Candidate,
+    records: Sequence[Candidate],
+    candidates: Sequence[Candidate],
+    lines: Sequence[bytes],
 ) -> list[Candidate]:
     """The lines of a loop that say themselves that they evaluate: the last one of each pass, and the others.
 
@@ -181,6 +187,8 @@ def _last_and_others(
     """
     if candidate.role != "eval":
         return [candidate]
+    if _counts_items(candidate):
+        return _settled_and_others(candidate, records, lines)
     size, index = total(candidate), next((c for c in candidate.named if c.column in STEPS), None)
     if index is None or size in {None, *map(total, records)}:
         return [candidate]
@@ -200,6 +208,45 @@ def _last_and_others(
         for cell in candidate.named
     ]
     return [replace(candidate, named=tuple(named)), others]
+
+
+def _counts_items(candidate: Candidate) -> bool:
+    """Whether its lines begin with a count of what is evaluated, without a total: `Sample: 7, pixAcc: 0.4`."""
+    first, *others = candidate.named
+    return first.column is None and bool(_ITEM.search(first.source)) and not any(map(is_place, others))
+
+
+def _settled_and_others(
+    candidate: Candidate, records: Sequence[Candidate], lines: Sequence[bytes]
+) -> list[Candidate]:
+    """The last line of each pass through all items, where the figures are those of all items so far.
+
+    They change less and less; figures of each item by itself do not, and give no evaluation.
+    """
+    index = candidate.named[0]
+    size = _items(candidate, index, records, lines)
+    counts = integers(candidate.shape.column(index.at)[: min(size, KEPT_ROWS)])
+    if size <= _MOST_SETS or counts != [*range(1, len(counts or ()) + 1)]:
+        return [candidate]
+    unnamed = [replace(cell, column=None) for cell in candidate.named]
+    others = replace(candidate, role="running", named=tuple(unnamed))
+    values = [float(text) for text in candidate.shape.column(candidate.metrics[0].at)[: len(counts)]]
+    changes = [abs(after - before) for before, after in pairwise(values)]
+    half = len(changes) // 2
+    if sum(changes[half:]) > sum(changes[:half]) / 2:
+        return [others]
+    named = [replace(cell, only=str(size)) if cell is index else cell for cell in candidate.named]
+    return [replace(candidate, named=tuple(named)), others]
+
+
+def _items(candidate: Candidate, index: Named, records: Sequence[Candidate], lines: Sequence[bytes]) -> int:
+    """What each pass comes to, or what the line above the first one says where that is longer than what is kept."""
+    *whole, last = _ends(candidate, index, sorted(number for c in records for number in c.shape.lines)) or [0]
+    if whole:
+        return whole[0] if {*whole} == {whole[0]} and last <= whole[0] else 0
+    above = _announcement(lines, candidate.shape.lines[0])
+    size = _SIZE.search(above.encode()) if above and last == KEPT_ROWS else None
+    return int(re.findall(rb"\d+", size[0])[0]) if size else 0
 
 
 def _ends(candidate: Candidate, index: Named, records: Sequence[int]) -> list[int]:

@@ -148,8 +148,34 @@ def test_running_figures_of_an_evaluation_are_left_out() -> None:
     assert kept == [3]
 
 
-def test_evaluations_that_nothing_sums_up_stay() -> None:
-    made, rows = found(*(line for _ in range(3) for line in ("Start validation", *RUNNING)))
+def passes(word: str, values: list[float], announcement: str = "Start validation") -> list[str]:
+    """A log of three evaluations, each of which prints these figures and no other."""
+    pass_ = [f"{word}: {i}, Validation pixAcc: {value:.3f}" for i, value in enumerate(values, start=1)]
+    return [line for e in (1, 2, 3) for line in (f"Iters: {e}0/90 || Lr: 0.{e}", announcement, *pass_)]
+
+
+SETTLING = [0.5 + 0.4 / i for i in range(1, 41)]
+EACH = [0.5 + 0.04 * (7 * i % 11) for i in range(1, 41)]
+
+
+def test_figure_of_all_items_so_far_counts_when_the_last_is_in(read: Callable[[str], Log]) -> None:
+    log = read("\n".join(passes("Sample", SETTLING)))
+    assert log.evals["value"].to_list() == [0.51] * 3
+
+
+def test_evaluation_that_is_longer_than_what_is_kept_says_its_size(read: Callable[[str], Log]) -> None:
+    values = [0.5 + 0.4 / i for i in range(1, 501)]
+    log = read("\n".join(passes("Sample", values, "Start validation, Total sample: 500")))
+    assert log.evals["value"].to_list() == [0.501] * 3
+
+
+def test_figures_of_each_item_are_no_evaluation(read: Callable[[str], Log]) -> None:
+    assert read("\n".join(passes("Image", EACH))).evals.is_empty()
+
+
+@pytest.mark.parametrize("word", ["Fold", "Class", "Task"])
+def test_evaluations_of_parts_stay(word: str) -> None:
+    made, rows = found(*passes(word, SETTLING))
     assert loops.without_evaluations(made, rows) == made
 
 
