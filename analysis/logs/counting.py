@@ -37,6 +37,7 @@ class Counting:
         self._epoch: dict[str, float] = {}  # announced by an earlier line
         self._passes = 0  # of a bar since its epoch was left
         self._epochs_are_steps = False
+        self._reached: float | None = None  # the epoch that the last record has for its step
         self._zero_based = False
         self._first: tuple[float, float] | None = None  # the first printed epoch and index within it
 
@@ -77,6 +78,7 @@ class Counting:
     def of_record(self, line: ParsedLine) -> float | None:
         step = line.shape.step(line.cells, self.from_zero(line.pattern))
         if step is not None:
+            self._reached = None
             if line.pattern.role == "train" and self.tells_epoch(line.shape):
                 line.cells["epoch"] = self._epoch["epoch"]
             return step if step.is_integer() else None
@@ -87,14 +89,19 @@ class Counting:
         if "epoch" not in line.cells:
             line.cells.update(self._epoch)
         self._epochs_are_steps = self._epochs_are_steps or "epoch" in line.cells
-        return line.cells.get("epoch")
+        self._reached = line.cells.get("epoch")
+        return self._reached
 
-    def of_evaluation(self, line: ParsedLine) -> float | None:
-        """The step that the line prints, else its epoch, unless its format says that it comes within one."""
+    def of_evaluation(self, line: ParsedLine, leads: bool) -> float | None:
+        """The step that the line prints, else its epoch, unless its format says that it comes within one.
+
+        One that names neither is of the epoch that the last record reached, unless it `leads` its record.
+        """
         step = line.shape.step(line.cells, self.from_zero(line.pattern))
         names_epoch = "epoch" in line.cells and line.pattern.whole_epochs
         if step is None and not self.has_fractions and (self._epochs_are_steps or names_epoch):
-            return self.epoch(line.cells)
+            epoch = self.epoch(line.cells)
+            return self._reached if epoch is None and not leads else epoch
         return step
 
     def epoch_as_step(self, named: float | None) -> float | None:

@@ -163,8 +163,8 @@ class Assembler:
                 self._repeats_after = line.number
 
     def _evaluate(self, line: ParsedLine) -> None:
-        step = self._counting.of_evaluation(line)
         self._leads = self._leads or not (self.begun or self.drafts())
+        step = self._counting.of_evaluation(line, self._leads)
         if step is not None or self._leads or not self._records.evaluate(line):
             self.evaluations.take(line, step)
 

@@ -109,3 +109,34 @@ def test_token_count_that_is_whole_batches_says_the_step(read: Callable[[str], L
 )
 def test_token_count_that_is_no_whole_batches_says_no_step(read: Callable[[str], Log], text: str) -> None:
     assert read(text).records["step"].null_count() == 8
+
+
+AFTER = "Epoch {0} train loss 2.{0}\nTest loss 3.{0}, acc 0.{0}\n"
+ABOVE = "Test loss 3.{0}, acc 0.{0}\nEpoch {0} train loss 2.{0}\n"
+NOW_AND_THEN = "Epoch {0}1 train loss 2.{0}1\nEpoch {0}2 train loss 2.{0}2\nTest loss 3.{0}, acc 0.{0}\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "steps"),
+    [
+        (AFTER, list(range(10, 20))),
+        (ABOVE, list(range(10, 20))),
+        (NOW_AND_THEN, list(range(102, 202, 10))),
+        ("Epoch 1 step {0} loss 2.{0}\nTest loss 3.{0}, acc 0.{0}\n", [*range(11, 20), 19]),
+    ],
+    ids=["below the epoch's record", "above it", "not after each epoch", "of steps"],
+)
+def test_unnamed_evaluation_is_of_the_epoch_that_its_records_reached(
+    read: Callable[[str], Log], log: str, steps: list[int]
+) -> None:
+    """Where steps are printed it takes that of the next record, whatever their epoch is."""
+    values = read("".join(log.format(i) for i in range(10, 20))).evals
+    assert values.filter(values["name"] == "val_loss")["step"].to_list() == steps
+
+
+def test_unnamed_evaluation_below_the_last_epoch_before_a_restart_stays_in_its_attempt(
+    read: Callable[[str], Log],
+) -> None:
+    values = read("".join(AFTER.format(i) for i in (10, 11, 12, 10, 11))).evals
+    rows = values.filter(values["name"] == "val_loss").select("attempt", "step").rows()
+    assert rows == [(1, 10), (1, 11), (1, 12), (2, 10), (2, 11)]

@@ -101,7 +101,7 @@ def test_mean_of_each_epoch_beside_one_record_of_it_is_no_doubt(read: Read) -> N
 def test_best_so_far_in_another_language_is_no_unread_loss(read: Read) -> None:
     text = "".join(
         f"Epoch {epoch}/30 - Train Loss: {4 / epoch:.4f}, Val Loss: {5 / epoch:.4f}\n"
-        f"  {{}} (val_loss={5 / epoch:.4f})\n"
+        f"  {{}} (val_loss={6 / epoch:.4f})\n"
         for epoch in range(1, 31)
     )
     assert not read(text.replace("{}", "保存最佳模型")).doubts
