@@ -62,11 +62,12 @@ _STAMPS = frozenset(
 )
 _KEPT_IN = {
     "dt_ms": ("ms", "s"),  # the unit of the column, and the one assumed if none is printed
-    "total_time_min": ("min", "min"),
-    "eta_min": ("min", "min"),
+    "total_time_min": ("min", ""),
+    "eta_min": ("min", ""),
     "tok_per_sec": ("count", ""),
     "tokens": ("count", ""),
 }
+_UNSAID = frozenset({"total_time_min", "eta_min"})  # of seconds, minutes or hours, unless a unit is printed
 PER_GPU = "per_gpu"  # the unit of a rate that a format prints for one of the GPUs
 _KEY_UNITS = re.compile(r"^(.*?)[ _]*[(\[]([^()\[\]]+)[)\]]$")
 _KEY_ENDINGS = (
@@ -136,7 +137,7 @@ class Vocabulary:
             return self._clock(name, source)
         if bracketed:
             return self._second(name, printed)
-        column, assumed = self._column(name)
+        column, assumed = self._column(name, printed)
         if column is None:
             return None
         if column == "time":
@@ -152,7 +153,8 @@ class Vocabulary:
             return found[1], found[2]
         return name, unit
 
-    def _column(self, name: str) -> tuple[str | None, str]:
+    def _column(self, name: str, printed: str) -> tuple[str | None, str]:
+        """The column and the unit that is assumed; a span of the run without a unit keeps its own name."""
         own = self._own.get(_normal(name))
         if own is not None:
             return (own[0], own[1] if len(own) > 1 else "") if own else (None, "")
@@ -160,21 +162,22 @@ class Vocabulary:
         if normal in _STAMPS:
             return "time", ""
         column = _COLUMNS.get(normal)
-        if column:
-            return column, _assumed(column, normal)
+        assumed = _assumed(column, normal) if column else ""
+        if column and (printed or assumed or column not in _UNSAID):
+            return column, assumed
         own_name = legal(name)
         return f"{own_name}_" if own_name in _RESERVED else own_name, ""
 
     def _clock(self, name: str, source: str) -> Field | None:
         """The field of a clock: a duration if the name says so, else a time of day, which has none."""
-        column, _ = self._column(name)
-        if column not in ("dt_ms", "total_time_min", "eta_min"):
+        column, _ = self._column(name, "clock")
+        if column not in ("dt_ms", *_UNSAID):
             return None
         return Field(column, source, "clock", "clock", *_seconds(column))
 
     def _second(self, name: str, printed: str) -> Field | None:
         """The field of a number in brackets behind a value: an average, a share, a z-score."""
-        column, assumed = self._column(name)
+        column, assumed = self._column(name, printed)
         if not column or column == "time":
             return None
         if printed in ("%", "z"):

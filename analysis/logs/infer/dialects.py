@@ -69,9 +69,9 @@ MEASURE = re.compile(
 )
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}
 SHARES = frozenset(b"split ratio fraction share proportion size".split())
-# Step times, unless they run on.
+# Step times, unless they run on, or a word says that they are longer than a step.
 TIMES = {"time", "took", "elapsed", "duration", "cost", "seconds", "secs"}
-LONGER = re.compile(r"(?i)(?:^|[\W_])(?:episode|game|generation|rollout)(?:$|[\W_])")  # than a step
+LONGER = re.compile(r"(?i)(?:^|[\W_])(?:episode|game|generation|rollout|total|remaining)(?:$|[\W_])")
 SPANS = {"took", "in", "left"}  # words that name a time if it has a unit
 LEFT = {"eta", "left", "remaining", "remains", "togo"}  # times until the end
 ENTIRE = {"of", "total", "max", "out of", "total steps", "max steps"}

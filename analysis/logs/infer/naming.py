@@ -316,8 +316,6 @@ def _sane(cell: Named, column: Sequence[bytes]) -> Named:
         return replace(cell, column="dt_ms" if fractions else None, unit=cell.unit or "s")
     if cell.column == "step" and cell.source.lower().endswith("steps") and _falls(column):
         return replace(cell, column=legal(cell.source))  # counted within each episode
-    if cell.column == "eta_min" and not cell.unit and cell.source.lower() == "eta":
-        return replace(cell, column=legal(cell.source))  # a learning rate, or a time whose unit is not known
     if cell.column == "lr" and ("/" in (cell.unit or "") or _is_speed(cell, column)):
         return replace(cell, column=legal(cell.source))
     if cell.column in PLACES and cell.unit not in (None, "s"):

@@ -71,3 +71,15 @@ def test_evaluations_are_known_by_their_set(column: str, evaluates: bool) -> Non
 
 def test_total_beside_parts_is_the_title_of_the_loss() -> None:
     assert [names.title(word) for word in ("total", "box loss", "")] == ["loss", "box_loss", "value"]
+
+
+def test_span_without_a_unit_is_no_time() -> None:
+    """It may be of seconds, minutes or hours, of an epoch or of the whole run."""
+    for name in (b"total_time", b"total time", b"eta", b"time left"):
+        field = Vocabulary().field(name, b"")
+        assert field is not None
+        assert (field.column, field.unit) == (name.decode().replace(" ", "_"), None)
+    for name, unit in ((b"total time", b"s"), (b"total_time_min", b""), (b"total time (h)", b"")):
+        field = Vocabulary().field(name, unit)
+        assert field is not None
+        assert field.column == "total_time_min"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import gputel
+from gputel.analysis.logs import summary
 
 
 def parsed(folder: Path, *lines: str) -> Any:
@@ -109,3 +110,12 @@ def test_a_row_does_not_begin_within_the_clock_before_it(tmp_path: Path, stamp: 
     run = parsed(tmp_path, stamp.format(s="08") + "epoch\ttrain_loss\tval_loss", *rows)
     assert run.records["step"].to_list() == [1, 2, 3, 4, 5, 6, 7]
     assert run.records["loss"].to_list()[:2] == [4.0, 2.0]
+
+
+def test_total_time_lasts_as_long_as_its_unit_says_and_of_the_run_only_if_it_never_falls(
+    tmp_path: Path,
+) -> None:
+    line = "Train epoch {}, total time {:.2f}{}, accuracy: 12.{}"
+    for unit, times, lasts in (("", 3, None), ("s", 3, 30.0), ("s", -3, None)):
+        lines = [line.format(n, 30 + times * (n - 10), unit, n) for n in range(1, 11)]
+        assert summary.duration_s(parsed(tmp_path, *lines).records) == lasts
