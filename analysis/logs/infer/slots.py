@@ -28,6 +28,7 @@ _VERB = lazy_regex(r"\s(?:is|was|are|equals|at|to|of)$")
 _BETWEEN_COMMAS = lazy_regex(r"\s*,\s*(?P<key>[A-Za-z_][\w/.-]*),\s*")
 _OF_SET = lazy_regex(r"(?i)[a-z]\((?:train|val|valid|eval|test|dev)\w*\)\s*$")  # `Loss(val) 2.5`
 _BARE_VERBS = {"is", "was", "are", "equals"}
+_OF_TOTAL = lazy_regex(r"\s*/\s*$")
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
 SAMPLES = lazy_regex(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
 _BEHIND_NAME = lazy_regex(r"\)?\s*(?:[:=]|is|was)?\s*")
@@ -42,6 +43,10 @@ _COUNTS_WORDS = lazy_regex(r" [a-z]{3,}(?!\w)(?! *\))|(?: [a-z]{3,}){2}\)")
 _ORDINAL_PLACE = lazy_regex(r"(?i)(?:st|nd|rd|th) +(?P<place>epoch|step|iteration)\b")
 # `epoch/iter: 9/2579`
 _BOTH = lazy_regex(r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|update)s?)")
+# `0-epoch (4/500)`, `3rd epoch (4/500)`; in `3-epoch: 4` either may be the epoch
+_PLACE_BEHIND = lazy_regex(
+    r"(?i)(?:-|(?:st|nd|rd|th)[ -]+)(?P<place>epoch|step|iteration)\b(?!\s*[:=#]?\s*$)"
+)
 _SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
 _LETTERED = lazy_regex(rb"[ ,;|]+(?P<letter>[A-Z])[ _-]?(?P<word>[A-Za-z]+)")
 _DIGIT = lazy_regex(rb"\d")
@@ -94,6 +99,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
                     replace(row[-1], key=what),
                     replace(slot, key=f"{what} total", column="total"),
                 )
+        slot, behind = _by_place_behind(slot, behind, shape)
         if row and left == "-":
             slot = slot if slot.key else replace(slot, key=row[-1].key)  # `Batch [0-100]`: the end counts
             row[-1] = replace(row[-1], key=None, column="range")
@@ -110,6 +116,14 @@ def find_slots(shape: LineShape) -> list[Slot]:
         row.append(slot)
         left = behind
     return _neighbors(_named_by_numbers(row, shape), shape)
+
+
+def _by_place_behind(slot: Slot, behind: str, shape: LineShape) -> tuple[Slot, str]:
+    """Names a value by the place that a hyphen or an ordinal joins to it, and returns what stands behind that."""
+    joined = _PLACE_BEHIND.match(behind) if slot.key is None else None
+    if joined is None or not _goes_on(integers(shape.column(slot.at)) or []):
+        return slot, behind
+    return replace(slot, key=joined["place"]), behind[joined.end() :]
 
 
 def _is_nameless(slot: Slot) -> bool:
@@ -207,6 +221,12 @@ def _counts(values: Sequence[int]) -> bool:
     return rising.count(max(set(rising), key=rising.count)) >= 0.5 * len(rising)
 
 
+def _goes_on(values: Sequence[int]) -> bool:
+    """Whether the values stay or rise, as epochs do, and rarely fall; ranks come in turn."""
+    changes = [b > a for a, b in pairwise(values) if b != a]
+    return bool(values) and 2 * changes.count(False) <= changes.count(True)
+
+
 def _kind(column: Sequence[bytes]) -> str:
     example = column[0]
     if values.NUMBER.fullmatch(example) or example in (b"N/A", b"n/a", b"None", b"null", b"-"):
@@ -247,6 +267,8 @@ def _beside(slot: Slot, before: Slot, left: str, behind: str) -> Slot:
 
     `norm 0.13 (50 iterations in 0.9s)` and `80 words (51 effective words)` give no average: a word says what it is.
     """
+    if _OF_TOTAL.match(behind) and PLACES.fullmatch(before.key or ""):
+        return slot  # `Epoch 3 (4/500)`
     if before.column == "total" and slot.unit == "%":
         return replace(slot, column="share")
     if _OF.fullmatch(left):

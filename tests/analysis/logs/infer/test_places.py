@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gputel.analysis.logs.infer import naming, places, shapes
 
 
@@ -116,3 +118,22 @@ def test_time_of_day_in_the_place_of_an_epoch_is_no_fraction() -> None:
     """A damaged line moved it there: found by benchmarks/fuzz.py --seed 20261971."""
     assert not places.has_fractions([b"1", b"10:00:00", b"2"])
     assert places.has_fractions([b"1", b"10:00:00", b"1,000.5"])
+
+
+@pytest.mark.parametrize("epoch", ["{}-epoch", "{}th epoch", "Epoch {}", "第{}轮"])
+def test_count_in_brackets_behind_an_epoch_is_an_index_in_it(epoch: str) -> None:
+    lines = [f"{epoch.format(i // 9)} ({i % 9}/9): total loss {99 - i}.5, lr 0.1" for i in range(40, 80)]
+    assert columns(*lines) == ["epoch", "index", "length", "loss", "lr"]
+
+
+def test_epoch_before_its_word_may_stay_the_same() -> None:
+    lines = [f"0-epoch ({i}/178643): total loss {99 - i}.5, lr 0.1" for i in range(4, 84, 5)]
+    assert columns(*lines) == ["epoch", "index", "length", "loss", "lr"]
+
+
+def test_number_before_the_word_of_the_next_one_is_no_epoch() -> None:
+    ranks = [f"{i % 2}-epoch ({i}/90): loss {99 - i}.5" for i in range(30)]
+    assert columns(*ranks)[:2] == [None, "epoch"]
+    runs = [f"3-epoch {i}: loss {99 - i}.5" for i in range(30)]
+    assert columns(*runs) == [None, "epoch", "loss"]
+    assert columns(*(f"loss {99 - i}.5-epoch {i}" for i in range(30))) == ["loss", "epoch"]
