@@ -170,7 +170,7 @@ def duration_s(rows: pl.DataFrame) -> float | None:
     """The duration of a phase by the clock that it prints, else by its timestamps, else by its step times."""
     if "total_time_min" in rows.columns:
         clock = _printed(rows["total_time_min"])
-        if len(clock) and clock.is_sorted():  # one that falls counts something shorter
+        if len(clock) and _runs_on(clock):
             last: Any = clock.last()
             return round(float(last) * 60, 6)
     stamps = _printed(rows["time"])
@@ -182,6 +182,12 @@ def duration_s(rows: pl.DataFrame) -> float | None:
         times = _printed(rows["dt_ms"])
         return float(times.sum()) / 1000 if len(times) == rows.height else None
     return None
+
+
+def _runs_on(clock: pl.Series) -> bool:
+    """Whether a clock ends at its highest, and rarely begins again as behind a warm-up; else it counts epochs."""
+    changes = clock.diff().drop_nulls()
+    return clock.last() == clock.max() and 2 * int((changes < 0).sum()) <= int((changes > 0).sum())
 
 
 def _every_step(steps: pl.Series) -> bool:

@@ -112,10 +112,16 @@ def test_a_row_does_not_begin_within_the_clock_before_it(tmp_path: Path, stamp: 
     assert run.records["loss"].to_list()[:2] == [4.0, 2.0]
 
 
-def test_total_time_lasts_as_long_as_its_unit_says_and_of_the_run_only_if_it_never_falls(
-    tmp_path: Path,
-) -> None:
+def test_total_time_lasts_as_long_as_its_unit_says_where_it_runs_on(tmp_path: Path) -> None:
     line = "Train epoch {}, total time {:.2f}{}, accuracy: 12.{}"
-    for unit, times, lasts in (("", 3, None), ("s", 3, 30.0), ("s", -3, None)):
-        lines = [line.format(n, 30 + times * (n - 10), unit, n) for n in range(1, 11)]
+    rising = [3.0 * n for n in range(1, 11)]
+    cases = {
+        ("", (*rising,)): None,
+        ("s", (*rising,)): 30.0,
+        ("s", (*rising[:2], *rising)): 30.0,  # begun again behind a warm-up
+        ("s", (*rising[::-1],)): None,
+        ("s", (18.9, 18.8, 18.9, 18.7, 18.8, 18.7, 18.9)): None,  # of each epoch
+    }
+    for (unit, times), lasts in cases.items():
+        lines = [line.format(n, time, unit, n) for n, time in enumerate(times, 1)]
         assert summary.duration_s(parsed(tmp_path, *lines).records) == lasts
