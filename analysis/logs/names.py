@@ -31,7 +31,8 @@ _ALIASES: Mapping[str, Iterable[str]] = {
     "smooth_loss avg_loss_train avr_loss".split(),
     "val_loss": "val_loss eval_loss valid_loss validation_loss test_loss tel dev_loss loss_val val_loss_epoch "
     "loss_validation loss_eval loss_valid loss_test loss_eval_total val_total_loss eval_total_loss "
-    "loss_val_total validation_total_loss vloss valid_loss_epoch vl_loss heldout_loss held_out_loss".split(),
+    "loss_val_total validation_total_loss vloss valid_loss_epoch vl_loss vali_loss heldout_loss "
+    "held_out_loss".split(),
     "val_bpb": "val_bpb validation_bpb eval_bpb valid_bpb".split(),
     "core_metric": "core_metric core".split(),
     "hellaswag": "hellaswag hella hellaswag_accuracy hellaswag_acc".split(),
@@ -79,8 +80,8 @@ _KEY_ENDINGS = (
     ("_m", "min"),
 )
 _EVALUATION = re.compile(
-    r"^(?:(?:avg|average|mean|running|total|final)_)?(?:val|valid|validate|validation|eval|evaluation|test|dev)_"
-    r"|_(?:val|valid|eval|test)$"
+    r"^(?:(?:avg|average|mean|running|total|final)_)?(?:vali?|valid|validate|validation|eval|evaluation|test|dev)_"
+    r"|_(?:vali?|valid|eval|test)$"
     r"|^(?:va|te)_(?:loss|acc|ppl|err|f1|auc|iou|dice|mae|mse|rmse)",
     re.IGNORECASE,
 )

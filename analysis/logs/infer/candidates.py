@@ -27,7 +27,7 @@ _MOST_VALUES = 40  # of a rare line: with more of them it is a list, a tree or a
 _MOST_BESIDE = 10  # values with a place, on a rare line that measures nothing
 OFTEN = 3  # lines; a rarer shape must have a value with a known name
 _EVALUATION = re.compile(
-    rb"(?i)(?<![a-z_-])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
+    rb"(?i)(?<![a-z_-])(?:vali?|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
 )
 _FIGURE = re.compile(rb"(?:# )?[\w /-]+[:=]\s*(?:%b)%%?(?: \([+-]?[\d.]+\))?" % values.GRAMMAR)
 _SCORES = re.compile(rb"(?i)(?:scores?|results?)(?: on \w+)?:?")
@@ -36,7 +36,7 @@ _DRAWN = b" \t=-*#_|>"
 _BLOCK = 40  # lines between a heading and a figure of its block
 _OPTION = re.compile(rb"\s*--[a-z]")  # `--epochs 10`, of a command
 _HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
-_BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")
+_BEGINS = re.compile(rb"(?i)\W*(?:vali?|valid|validation|eval|evaluation|test|dev)(?!\w)")
 _REWARD = re.compile(
     r"(?i)(?:^|[\W_])(?:rewards?|ep_?rew\w*|returns?|utility|fitness|success(?:[ _]rate)?)(?:$|[\W_])"
 )

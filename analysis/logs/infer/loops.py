@@ -38,7 +38,7 @@ _SIZE = lazy_regex(
 _AVERAGE = lazy_regex(r"(?i)[ _](?:avg|mean|average)$|^(?:avg|mean|average)[ _]")
 _STAMP = lazy_regex(rb"^(?:\[[\d.:/| -]+\]|[\d/-]*\d:\d\d[\d.:,]*(?=\s))\s*")  # one of an unknown form
 _EPOCH = lazy_regex(r"(?i)\bepoch\W*$")
-_SET = lazy_regex(r"(?i)^(?:val|valid|validation|eval|evaluation|test|dev)[ _]")
+_SET = lazy_regex(r"(?i)^(?:vali?|valid|validation|eval|evaluation|test|dev)[ _]")
 _TRAIN = lazy_regex(r"(?i)^train(?:ing)?[ _]")
 _TRAINS = lazy_regex(rb"(?i)\W*(?:start\w* |begin\w* )?(?:train\w*|epoch)\b")  # what stands above it is over
 _ALONE = lazy_regex(rb"[\d/:.-]*\s*[A-Za-z][\w ]*[:=]\s*[-+\d.e]+%?\s*")  # one figure, behind a stamp

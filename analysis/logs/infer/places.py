@@ -82,7 +82,7 @@ def _in_fractions(cells: list[Named], shape: LineShape) -> list[Named]:
 def _without_settings(cells: list[Named], shape: LineShape) -> list[Named]:
     """Takes a number of steps that stays the same, while another one counts, for a setting.
 
-    So is `batch 64` of lines with one epoch each.
+    So are `batch 64` and `Steps: 266` of lines with one epoch each.
     """
     counts = [cell for cell in cells if cell.column in _STEPS]
     if len(counts) == 1 and _is_size(counts[0], cells, shape):
@@ -96,8 +96,9 @@ def _without_settings(cells: list[Named], shape: LineShape) -> list[Named]:
 
 
 def _is_size(cell: Named, cells: Sequence[Named], shape: LineShape) -> bool:
-    """Whether a batch prints no total and never changes, on lines of which each is of the next epoch."""
-    if cell.column != "batch" or len(set(sizes := shape.column(cell.at))) > 1 or sizes[0] in (b"0", b"1"):
+    """Whether a batch, or a number of steps, prints no total and never changes while the epochs rise by one."""
+    is_length = cell.column == "batch" or cell.source.endswith("s")
+    if not is_length or len(set(sizes := shape.column(cell.at))) > 1 or sizes[0] in (b"0", b"1"):
         return False
     epochs = next((integers(shape.column(c.at)) for c in cells if c.column == "epoch"), None) or []
     is_bounded = any(c.at == cell.at + 1 and c.slot.column == "total" for c in cells)

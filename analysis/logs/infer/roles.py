@@ -20,7 +20,7 @@ SUMMARY = re.compile(
     rb"|^\W*wandb:"
 )
 
-_HELD_OUT = re.compile(rb"(?i)(?<![a-z])(?:(?P<test>test(?:ing)?)|(?P<dev>dev)|val|valid\w*)(?![a-z])")
+_HELD_OUT = re.compile(rb"(?i)(?<![a-z])(?:(?P<test>test(?:ing)?)|(?P<dev>dev)|vali?|valid\w*)(?![a-z])")
 _TRAINS = re.compile(rb"(?i)\W*train(?:ing)?(?![a-z])")
 _CLASS = re.compile(rb"(?P<label>[A-Za-z][\w/-]*)\s*:\s+[A-Za-z]\w*\s*[:=]\s*$")  # `LOC: precision: `
 _CHANGES = re.compile(

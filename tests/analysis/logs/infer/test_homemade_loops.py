@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import gputel
 from gputel.analysis.logs import summary
+from gputel.analysis.logs.log import Log
 
 
 def parsed(folder: Path, *lines: str) -> Any:
@@ -125,3 +127,25 @@ def test_total_time_lasts_as_long_as_its_unit_says_where_it_runs_on(tmp_path: Pa
     for (unit, times), lasts in cases.items():
         lines = [line.format(n, time, unit, n) for n, time in enumerate(times, 1)]
         assert summary.duration_s(parsed(tmp_path, *lines).records) == lasts
+
+
+FORECAST = "Epoch: {0}, Steps: 266 | Train Loss: 0.{0}4 Vali Loss: 0.{0}6 Test Loss: 0.{0}3\n"
+BATCHES = "\titers: 100, epoch: {0} | loss: 0.{0}5\n\titers: 200, epoch: {0} | loss: 0.{0}5\n"
+
+
+@pytest.mark.parametrize("above", ["", BATCHES])
+def test_validation_stands_beside_a_test_and_the_length_of_the_epoch(
+    read: Callable[[str], Log], above: str
+) -> None:
+    log = read("".join((above + FORECAST).format(epoch) for epoch in range(1, 6)))
+    validated = log.evals.filter(log.evals["name"] == "val_loss")
+    places = [(200 if above else e, float(f"0.{e}6")) for e in range(1, 6)]
+    assert validated.select("step", "value").rows() == places
+    assert "Test_Loss" in log.evals["name"]
+    losses = [float(f"0.{e}5") for e in range(1, 6) for _ in range(2)]
+    assert log.records["loss"].to_list() == (losses if above else [float(f"0.{e}4") for e in range(1, 6)])
+
+
+def test_count_that_never_changes_is_the_step_where_no_epoch_rises(read: Callable[[str], Log]) -> None:
+    log = read("".join(f"Epoch: 1, Steps: 266 | Train Loss: 0.{i}4\n" for i in range(1, 6)))
+    assert log.records["step"].to_list() == [266] * 5
