@@ -101,7 +101,9 @@ class Counting:
         names_epoch = "epoch" in line.cells and line.pattern.whole_epochs
         if step is None and not self.has_fractions and (self._epochs_are_steps or names_epoch):
             epoch = self.epoch(line.cells)
-            return self._reached if epoch is None and not leads else epoch
+            if epoch is None and not leads:
+                return self._reached
+            return epoch
         return step
 
     def epoch_as_step(self, named: float | None) -> float | None:

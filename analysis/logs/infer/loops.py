@@ -8,6 +8,7 @@ other line gives one.
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect
 from collections import Counter
@@ -18,6 +19,7 @@ from itertools import pairwise
 from gputel.analysis.logs.drafts import TOTALS
 from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
 from gputel.analysis.logs.infer.line_tables import LineTable
+from gputel.analysis.logs.infer.losses import numbers
 from gputel.analysis.logs.infer.places import Named, is_place
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS, cut, masked
 from gputel.analysis.logs.infer.slots import integers
@@ -192,11 +194,10 @@ def _last_and_others(
     size, index = total(candidate), next((c for c in candidate.named if c.column in STEPS), None)
     if index is None or size in {None, *map(total, records)}:
         return [candidate]
-    ends = _ends(candidate, index, sorted(number for c in records for number in c.shape.lines))
+    ends = _ends(candidate, index, records)
     if len(ends) < _PASSES or (size or 0) <= _MOST_SETS:
         return [candidate]
-    named = [replace(cell, column=cell.column if is_place(cell) else None) for cell in candidate.named]
-    others = replace(candidate, role="running", named=tuple(named))
+    others = _without_figures(candidate)
     if any(_gives_result(other, candidate, len(ends)) for other in candidates):
         return [others]
     if len({*ends}) > 1 or ends[0] < (size or 0) - 1:
@@ -210,10 +211,19 @@ def _last_and_others(
     return [replace(candidate, named=tuple(named)), others]
 
 
+def _without_figures(candidate: Candidate) -> Candidate:
+    """The lines of a loop that say how far it is and give no result."""
+    named = [replace(cell, column=cell.column if is_place(cell) else None) for cell in candidate.named]
+    return replace(candidate, role="running", named=tuple(named))
+
+
 def _counts_items(candidate: Candidate) -> bool:
-    """Whether its lines begin with a count of what is evaluated, without a total: `Sample: 7, pixAcc: 0.4`."""
+    """Whether its figures follow a count of what is evaluated, without a total: `Sample: 7, pixAcc: 0.4`."""
+    if not candidate.metrics:
+        return False
     first, *others = candidate.named
-    return first.column is None and bool(_ITEM.search(first.source)) and not any(map(is_place, others))
+    counts = first.column is None and _ITEM.search(first.source) is not None
+    return counts and not any(is_place(cell) for cell in others)
 
 
 def _settled_and_others(
@@ -221,27 +231,32 @@ def _settled_and_others(
 ) -> list[Candidate]:
     """The last line of each pass through all items, where the figures are those of all items so far.
 
-    They change less and less; figures of each item by itself do not, and give no evaluation.
+    Figures of each item by itself give no evaluation; where the figures are words, the lines are left as they are.
     """
     index = candidate.named[0]
     size = _items(candidate, index, records, lines)
-    counts = integers(candidate.shape.column(index.at)[: min(size, KEPT_ROWS)])
-    if size <= _MOST_SETS or counts != [*range(1, len(counts or ()) + 1)]:
+    kept = min(size, KEPT_ROWS)
+    figures = numbers(candidate.shape.column(candidate.metrics[0].at)[:kept])
+    counts_up = integers(candidate.shape.column(index.at)[:kept]) == [*range(1, kept + 1)]
+    if size <= _MOST_SETS or not counts_up or not figures:
         return [candidate]
-    unnamed = [replace(cell, column=None) for cell in candidate.named]
-    others = replace(candidate, role="running", named=tuple(unnamed))
-    values = [float(text) for text in candidate.shape.column(candidate.metrics[0].at)[: len(counts)]]
-    changes = [abs(after - before) for before, after in pairwise(values)]
-    half = len(changes) // 2
-    if sum(changes[half:]) > sum(changes[:half]) / 2:
+    others = _without_figures(candidate)
+    if not _settles(figures):
         return [others]
     named = [replace(cell, only=str(size)) if cell is index else cell for cell in candidate.named]
     return [replace(candidate, named=tuple(named)), others]
 
 
+def _settles(figures: Sequence[float]) -> bool:
+    """Whether they change less and less, as those of all items so far do."""
+    changes = [abs(after - before) for before, after in pairwise(filter(math.isfinite, figures))]
+    half = len(changes) // 2
+    return sum(changes[half:]) <= sum(changes[:half]) / 2
+
+
 def _items(candidate: Candidate, index: Named, records: Sequence[Candidate], lines: Sequence[bytes]) -> int:
     """What each pass comes to, or what the line above the first one says where that is longer than what is kept."""
-    *whole, last = _ends(candidate, index, sorted(number for c in records for number in c.shape.lines)) or [0]
+    *whole, last = _ends(candidate, index, records) or [0]
     if whole:
         return whole[0] if {*whole} == {whole[0]} and last <= whole[0] else 0
     above = _announcement(lines, candidate.shape.lines[0])
@@ -249,15 +264,16 @@ def _items(candidate: Candidate, index: Named, records: Sequence[Candidate], lin
     return int(re.findall(rb"\d+", size[0])[0]) if size else 0
 
 
-def _ends(candidate: Candidate, index: Named, records: Sequence[int]) -> list[int]:
+def _ends(candidate: Candidate, index: Named, records: Sequence[Candidate]) -> list[int]:
     """The last count of each pass; none where one has a single line, or records between its lines."""
     shape = candidate.shape
+    trained = sorted(number for record in records for number in record.shape.lines)
     counts = (integers(shape.column(index.at)) or [])[:KEPT_ROWS]
     turns = [row for row, (before, count) in enumerate(pairwise(counts), start=1) if count <= before]
     passes = [*pairwise([0, *turns, len(counts)])] if counts else []
     for first, end in passes:
         begin, last = shape.lines[first], shape.lines[end - 1]
-        if end - first < 2 or bisect(records, last) > bisect(records, begin):
+        if end - first < 2 or bisect(trained, last) > bisect(trained, begin):
             return []
     return [counts[end - 1] for _, end in passes]
 

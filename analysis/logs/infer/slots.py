@@ -120,10 +120,10 @@ def find_slots(shape: LineShape) -> list[Slot]:
 
 def _by_place_behind(slot: Slot, behind: str, shape: LineShape) -> tuple[Slot, str]:
     """Names a value by the place that a hyphen or an ordinal joins to it, and returns what stands behind that."""
-    joined = _PLACE_BEHIND.match(behind) if slot.key is None else None
-    if joined is None or not _goes_on(integers(shape.column(slot.at)) or []):
-        return slot, behind
-    return replace(slot, key=joined["place"]), behind[joined.end() :]
+    place = _PLACE_BEHIND.match(behind) if slot.key is None else None
+    if place and _goes_on(integers(shape.column(slot.at)) or []):
+        return replace(slot, key=place["place"]), behind[place.end() :]
+    return slot, behind
 
 
 def _is_nameless(slot: Slot) -> bool:

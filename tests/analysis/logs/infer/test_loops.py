@@ -173,6 +173,15 @@ def test_figures_of_each_item_are_no_evaluation(read: Callable[[str], Log]) -> N
     assert read("\n".join(passes("Image", EACH))).evals.is_empty()
 
 
+@pytest.mark.parametrize(("first", "count"), [("nan", 3), ("1,234.5", 3), ("N/A", 117)])
+def test_first_figure_of_a_pass_may_be_no_plain_number(
+    first: str, count: int, read: Callable[[str], Log]
+) -> None:
+    """Where it is a word, nothing says whether the figures settle, and all of them stay."""
+    values = read("\n".join(passes("Sample", SETTLING)).replace("0.900", first)).evals["value"]
+    assert (len(values), values[-1]) == (count, 0.51)
+
+
 @pytest.mark.parametrize("word", ["Fold", "Class", "Task"])
 def test_evaluations_of_parts_stay(word: str) -> None:
     made, rows = found(*passes(word, SETTLING))
