@@ -38,3 +38,9 @@ class Doubt:
             "figures": dict(self.figures),
             "line": self.line,
         }
+
+
+def about_reading(
+    what: str, evidence: str, likely: str, figures: Mapping[str, Any], line: int | None
+) -> Doubt:
+    return Doubt("reading", what, evidence, likely, figures, None if line is None else int(line))

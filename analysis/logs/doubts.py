@@ -10,19 +10,16 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import polars as pl
 
 from gputel.analysis import text
-from gputel.analysis.doubts import Doubt
+from gputel.analysis.doubts import Doubt, about_reading
+from gputel.analysis.logs import step_doubts
 from gputel.analysis.logs.names import is_evaluation, legal
-from gputel.analysis.logs.signs import BEGIN_AGAIN
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.patterns import Field, Reject
 
-FEWEST = 10  # fewer records than this show no course
-MOST_FALLS = 3  # restarts without a word in the log
 MOST_BARE = 0.1  # share of records without a step and a loss
 WHOLE = 0.6  # share of cells with a value in complete records
 MOST_UNREAD = 0.02  # share of lines like records that were not read
@@ -31,7 +28,6 @@ MOST_REPEATED = 0.25  # share of records that repeat the one before
 ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 FAR = 0.5  # how far, by its share, a first loss may be from ln(vocabulary)
 LOSSES = re.compile(r"(?i)loss|nll|\bce\b|xent|entropy|objective|cost|ppl|mse|mae|error|elbo|bp[bc]")
-OUTER = re.compile(r"(?i)fold|trial|seed|run")  # if it changes with each restart, it is the reason
 
 
 class ParsedRows(Protocol):
@@ -63,49 +59,6 @@ def doubts(log: ParsedRows) -> tuple[Doubt, ...]:
     return tuple(doubt for check in CHECKS for doubt in check(log))
 
 
-def _falls(log: ParsedRows) -> Iterator[Doubt]:
-    """Steps that begin again where no line says why: another loop's counter, or one that counts within epochs.
-
-    A few falls are restarts, but not those of a count of batches without an epoch: either may be the reason.
-    """
-    restarts = log.events.filter((pl.col("kind") == "restart") & (pl.col("text") == BEGIN_AGAIN))
-    records = log.records.height
-    outer = [log.records[name].n_unique() for name in log.metrics() if OUTER.fullmatch(name)]
-    is_batch = "batch" in log.sources and not {"epoch", "step", "iteration"} & log.sources.keys()
-    fewest = 1 if is_batch else MOST_FALLS
-    if max(outer, default=0) <= restarts.height >= fewest and _falls_within(log, restarts) >= fewest:
-        yield _doubt(
-            "steps-fall",
-            f"steps begin again {text.counted(restarts.height, 'time')} in {records:,} records, "
-            "and no line that was read says why",
-            "another loop's lines, or a counter within epochs, were read as steps",
-            {"falls": restarts.height, "records": records},
-            restarts["line"][0],
-        )
-
-
-def _falls_within(log: ParsedRows, restarts: pl.DataFrame) -> int:
-    """The number of restarts but those that begin a training like the first one: at its epoch and its step.
-
-    Short attempts may be a loop within another, unless each comes to its last step. Batches alone say nothing.
-    """
-    is_finer = not log.sources.keys().isdisjoint(("step", "iteration", "batch", "index"))
-    if not _epochs(log) and ("epochs" not in log.sources or is_finer):
-        return restarts.height
-    rows, place = log.records, ["step", *_epochs(log)]
-    is_whole = pl.lit(value=False)
-    if "total_steps" in rows.columns:
-        reached = pl.col("step").last() - pl.col("step").first() + 1
-        is_whole = (reached >= pl.col("total_steps").last()).fill_null(value=False)
-    runs = rows.group_by("phase", "attempt", maintain_order=True).agg(
-        pl.col(place).first(), pl.col("line").min(), steps=pl.col("step").n_unique(), whole=is_whole
-    )
-    if runs["steps"].sum() < FEWEST * runs.height and not runs["whole"][:-1].all():
-        return restarts.height
-    alike = runs.filter(pl.all_horizontal(pl.col(place) == pl.col(place).first()))
-    return restarts.height - restarts.join(alike, on="line").height
-
-
 def _bare(log: ParsedRows) -> Iterator[Doubt]:
     """Records without step and loss whose figures alternate: they are parts of records."""
     rows = log.records
@@ -117,7 +70,7 @@ def _bare(log: ParsedRows) -> Iterator[Doubt]:
     filled = sum(bare[name].count() for name in metrics) / max(len(metrics) * bare.height, 1)
     is_alike = bare.height == rows.height and filled > WHOLE
     if bare.height >= LEAST_UNREAD and bare.height > MOST_BARE * rows.height and not is_alike:
-        yield _doubt(
+        yield about_reading(
             "bare-records",
             f"{bare.height:,} of {rows.height:,} records have neither a step nor a loss",
             "they are parts of other records, or no records",
@@ -126,40 +79,21 @@ def _bare(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
-def _totals(log: ParsedRows) -> Iterator[Doubt]:
-    """More than one total of steps in one attempt."""
-    if "total_steps" not in log.records.columns or _is_constant(log.records["total_steps"]):
-        return
-    rows = log.records.filter(pl.col("total_steps").is_not_null())
-    for (phase, _), part in rows.group_by("phase", "attempt", maintain_order=True):
-        changes = part.filter(pl.col("total_steps") != pl.col("total_steps").shift(1))
-        totals = part["total_steps"].unique(maintain_order=True)
-        if len(totals) > 1 and changes.height >= len(totals):
-            first, second = totals[0], totals[1]
-            yield _doubt(
-                "two-totals",
-                f"records of {phase} count to {first:,.0f} and to {second:,.0f} in turn",
-                "lines of two loops were read as one",
-                {"total": first, "other": second},
-                changes["line"][0],
-            )
-
-
 def _far_from_vocabulary(log: ParsedRows) -> Iterator[Doubt]:
     """A first loss that no untrained model of that vocabulary has."""
     size = log.config.get("vocab_size")
     if not isinstance(size, float | int) or size < 2 or "loss" not in log.records.columns:
         return
-    rows = log.records.select("step", "loss", "line", *_epochs(log)).filter(
+    rows = log.records.select("step", "loss", "line", *step_doubts.epochs(log)).filter(
         pl.col("loss").is_finite() & pl.col("step").is_not_null()
     )
-    if _epochs(log) and (rows["epoch"] == rows["step"]).all():
+    if step_doubts.epochs(log) and (rows["epoch"] == rows["step"]).all():
         return  # the mean of an epoch, in which the model was trained
     if not rows.height or rows["step"][0] > 1 or log.continues or log.events["kind"].is_in(["resume"]).any():
         return
     loss, expected = rows["loss"][0], math.log(size)
     if abs(loss - expected) > FAR * expected:
-        yield _doubt(
+        yield about_reading(
             "first-loss",
             f"the first loss is {loss:.4g}, and ln of {size:,.0f} tokens is {expected:.4g}",
             "it is not the mean over tokens, or the model was trained before",
@@ -176,19 +110,19 @@ def _constant(log: ParsedRows) -> Iterator[Doubt]:
     is_finite = rows["loss"].is_finite().fill_null(value=False)
     losses = rows["loss"].filter(is_finite)
     line = rows["line"].filter(is_finite).first()
-    if len(losses) < FEWEST:
+    if len(losses) < step_doubts.FEWEST:
         return
     if _is_constant(losses):
         evidence = f"the loss is {losses[0]:.4g} in all {len(losses):,} records"
         figures = {"loss": losses[0], "records": len(losses)}
-        yield _doubt("constant-loss", evidence, "another figure was read as the loss", figures, line)
+        yield about_reading("constant-loss", evidence, "another figure was read as the loss", figures, line)
         return
     for name in ("step", *log.metrics()):
         if name == "loss" or LOSSES.search(name) or not rows.schema[name].is_numeric():
             continue
         if _are_equal(rows[name].filter(is_finite), losses):
             evidence = f"the loss is {name} in all {len(losses):,} records"
-            yield _doubt("copied-loss", evidence, "one figure was read as two", {"copy": name}, line)
+            yield about_reading("copied-loss", evidence, "one figure was read as two", {"copy": name}, line)
 
 
 def _repeats(log: ParsedRows) -> Iterator[Doubt]:
@@ -200,8 +134,8 @@ def _repeats(log: ParsedRows) -> Iterator[Doubt]:
     if "loss" in same:
         repeats |= same["loss"] & (pl.col("loss").round_sig_figs(4) != pl.col("loss"))
     again = rows.filter(pl.all_horizontal(pl.col("step").is_not_null(), repeats, *place))
-    if again.height > MOST_REPEATED * rows.height and rows.height >= FEWEST:
-        yield _doubt(
+    if again.height > MOST_REPEATED * rows.height and rows.height >= step_doubts.FEWEST:
+        yield about_reading(
             "repeated-records",
             f"{again.height:,} of {rows.height:,} records repeat the step and the figures of the one before",
             "several handlers, or processes, print each line; `steps` counts each once",
@@ -215,7 +149,7 @@ def _evaluations(log: ParsedRows) -> Iterator[Doubt]:
     records = log.records.height
     steps = log.evals.filter(pl.col("name") == "val_loss")["step"].n_unique()
     if records >= LEAST_UNREAD and steps > 2 * records:
-        yield _doubt(
+        yield about_reading(
             "evaluations",
             f"{steps:,} steps have a validation loss, and {records:,} records were read",
             "records were read as evaluations, or not at all",
@@ -226,7 +160,7 @@ def _evaluations(log: ParsedRows) -> Iterator[Doubt]:
     lines = log.evals["line"].n_unique()
     has_step = records and log.records["step"].count() > 0
     if lines > records >= LEAST_UNREAD and not has_step and "loss" not in log.records.columns:
-        yield _doubt(
+        yield about_reading(
             "evaluations",
             f"{lines:,} lines are evaluations, and none of {records:,} records has a step or a loss",
             "nothing was trained, and settings or results were read as records",
@@ -244,7 +178,7 @@ def _two_losses(log: ParsedRows) -> Iterator[Doubt]:
     two = spread.filter(pl.col("most") - pl.col("value") > ROUNDED * pl.col("most").abs())
     if two.height >= LEAST_UNREAD and two.height > 0.5 * spread.height:
         figures = "validation losses" if two["name"][0] == "val_loss" else "average precisions"
-        yield _doubt(
+        yield about_reading(
             "two-losses",
             f"{two.height:,} of {spread.height:,} steps have two {figures}",
             "they are of two sets or epochs, of boxes and masks, or one of them is of a single batch",
@@ -253,71 +187,11 @@ def _two_losses(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
-def _spacing(log: ParsedRows) -> Iterator[Doubt]:
-    """Records that come at two rates in turn, as the lines of two loops do."""
-    rows = log.records.select("phase", "attempt", "step", "rank", "line", *_epochs(log))
-    rows = rows.filter(pl.col("step").is_not_null() & pl.col("rank").is_null())
-    if rows.height < 2 * FEWEST:
-        return
-    last = rows.filter(pl.all_horizontal(pl.col("phase", "attempt") == pl.col("phase", "attempt").last()))
-    gaps, lines = np.diff(last["step"].to_numpy()), last["line"].to_numpy()[1:]
-    if "epoch" in last.columns:  # the last batch of an epoch may come early
-        inside = np.diff(np.floor(last["epoch"].to_numpy())) == 0
-        gaps, lines = gaps[inside], lines[inside]
-    if len(gaps) < 2 * FEWEST or (gaps <= 0).any():
-        return
-    jumps = int(((gaps[1:] >= 20 * gaps[:-1]) | (20 * gaps[1:] <= gaps[:-1])).sum())
-    if jumps > max(4, len(gaps) // 10):
-        yield _doubt(
-            "jumping-steps",
-            f"steps rise by {int(gaps.min()):,} and by {int(gaps.max()):,} in turn, {jumps} times",
-            "two counters were read as one step",
-            {"least": int(gaps.min()), "most": int(gaps.max())},
-            lines[int(np.argmax(gaps))],
-        )
-
-
-def _epochs_overlap(log: ParsedRows) -> Iterator[Doubt]:
-    """An epoch that begins among the steps of the one before: its counter ran past the length that is printed.
-
-    A counter that begins again with each epoch is no such case: it begins at most one gap later than before.
-    """
-    if not _epochs(log) or log.records["step"].drop_nulls().is_sorted():
-        return
-    rows = log.records.filter(pl.col("step").is_not_null() & pl.col("epoch").is_not_null())
-    run = ["phase", "attempt", "rank"]
-    epochs = rows.group_by(*run, pl.col("epoch").floor(), maintain_order=True).agg(
-        pl.col("step", "line").first(),
-        pl.col("step").last().alias("end"),
-        pl.col("step").diff().max().alias("gap"),
-    )
-    before = {name: pl.col(name).shift(1).over(run) for name in ("epoch", "step", "end", "gap")}
-    overlaps = epochs.select("epoch", "step", "line", reached=before["end"]).filter(
-        epochs.select(
-            (pl.col("epoch") > before["epoch"])
-            & (pl.col("step") > before["step"] + before["gap"])
-            & (pl.col("step") <= before["end"])
-        ).to_series()
-    )
-    for epoch, step, line, reached in overlaps.head(1).rows():
-        yield _doubt(
-            "epochs-overlap",
-            f"epoch {epoch:,.0f} begins at step {step:,}, and the one before had come to {reached:,}",
-            "the counter within the epoch ran past the length that is printed",
-            {"step": step, "reached": reached},
-            line,
-        )
-
-
-def _epochs(log: ParsedRows) -> list[str]:
-    return ["epoch"] if "epoch" in log.records.columns else []
-
-
 def _unread(log: ParsedRows) -> Iterator[Doubt]:
     """Lines that look like records and were not read."""
     count, records = len(log.rejects), log.records.height
     if count >= LEAST_UNREAD and count > MOST_UNREAD * (count + records):
-        yield _doubt(
+        yield about_reading(
             "unread-lines",
             f"{count:,} lines look like records and were not read, beside {records:,} that were",
             "--rejects lists them with their reasons",
@@ -338,7 +212,7 @@ def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
     often = often or (last is not None and line > last and count > 0.1 * rows)
     kind = "record" if log.records.height else "evaluation"
     if rows and count >= LEAST_UNREAD and (often or (is_evaluation(legal(name)) and log.evals.is_empty())):
-        yield _doubt(
+        yield about_reading(
             "unread-losses",
             f"{count:,} figures of {name} were not read, beside {text.counted(rows, kind)}",
             "another line of the training has them",
@@ -358,7 +232,7 @@ def _epochs_passed(log: ParsedRows) -> int:
 def _date_order(log: ParsedRows) -> Iterator[Doubt]:
     """Dates such as 03/04/2026 that may be of two months."""
     if log.has_ambiguous_dates and log.records["time"].count():
-        yield _doubt(
+        yield about_reading(
             "date-order",
             "the day and the month of the dates may stand in either order, and the month was read first",
             "times of day and durations are right, the date may not be",
@@ -379,21 +253,18 @@ def _are_equal(values: pl.Series, others: pl.Series) -> bool:
     return bool((values.cast(pl.Float64) == others).all())
 
 
-def _doubt(what: str, evidence: str, likely: str, figures: dict[str, Any], line: Any) -> Doubt:
-    return Doubt("reading", what, evidence, likely, figures, None if line is None else int(line))
-
-
 CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
-    _falls,
+    step_doubts.falls,
+    step_doubts.first_ahead,
     _bare,
-    _totals,
+    step_doubts.totals,
     _far_from_vocabulary,
     _constant,
     _repeats,
     _evaluations,
     _two_losses,
-    _spacing,
-    _epochs_overlap,
+    step_doubts.spacing,
+    step_doubts.epochs_overlap,
     _unread,
     _unread_losses,
     _date_order,

@@ -63,6 +63,16 @@ def strip_prefixes(lines: Sequence[bytes]) -> list[bytes]:
     return [_strip_known(rest) if rest != line else line for rest, line in zip(rests, bare, strict=True)]
 
 
+def strip_to_margin(lines: Sequence[bytes]) -> list[bytes]:
+    """Every line without its prefix, with the indentation that stands behind the prefix."""
+    return [_with_margin(line, rest) for line, rest in zip(lines, strip_prefixes(lines), strict=True)]
+
+
+def _with_margin(line: bytes, rest: bytes) -> bytes:
+    before = line[: line.rfind(rest)] if rest else b""
+    return b" " * (len(before) - len(before.rstrip()) - bool(before.strip())) + rest
+
+
 def _without_comment(lines: Sequence[bytes]) -> Sequence[bytes]:
     """The lines without the sign of a comment, where all have the same: the output of a report in R or MATLAB.
 

@@ -19,12 +19,12 @@ from gputel.analysis.logs import formats, numpy_engine, patterns, regex_engine
 from gputel.analysis.logs.encodings import Decoder
 from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.formats import patterns as patterns_of
-from gputel.analysis.logs.line_kinds import plan
 from gputel.analysis.logs.lines import Chunk, Splitter, keep
 from gputel.analysis.logs.notebooks import NotebookText
 from gputel.analysis.logs.outcome import RECORDS, Outcome, ends_with_record, strange, unread
 from gputel.analysis.logs.patterns import Engine, EngineResult, Field, Hits, Pattern, Reject
 from gputel.analysis.logs.records import Assembler
+from gputel.analysis.logs.setting_lines import SettingRows, measures
 from gputel.analysis.logs.unread import UnreadLosses, candidates, has_candidates, may_recur_or_measure
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SAMPLES = (1 << 20, 8 << 20)  # bytes after which to infer an unknown format; after the last it is given up
 # A word that settings have: only lines with one are searched for them.
 SETTING = patterns.lazy_regex(
-    rb"(?i)lr\b|learning|batch|epochs|seed|optim|hidden|layers|steps|decay|args|config"
+    rb"(?i)lr\b|learning|batch|epochs|seed|optim|hidden|layers|steps|decay|args|config|param|option|setting"
 )
 PREAMBLE = 256 << 10  # bytes before the first record
 LONG = 40_000  # lines after which inference sees only those that may speak of training
@@ -88,6 +88,7 @@ class Parser:
         self._banners = 0  # lines of banners that were searched for more than one fact
         self._preamble = b""  # the lines before the first record
         self._recording = False  # whether a record or an evaluation has been read
+        self._set = SettingRows()
         self._shapes: dict[Pattern, frozenset[Field]] = {}  # what the last line of each pattern printed
         self._recorded = False  # whether the chunk before ended with a record
         self._unexamined: list[
@@ -175,7 +176,7 @@ class Parser:
 
     def _settings(self, reading: EngineResult, data: bytes) -> None:
         """Keeps the lines before the first record, and takes the settings that they print once it has come."""
-        starts = [int(hits.starts[0]) for hits in reading.hits if _measures(hits)]
+        starts = [int(hits.starts[0]) for hits in reading.hits if measures(hits)]
         self._recording = bool(starts)
         self._preamble = (self._preamble + data[: min(starts, default=None)])[:PREAMBLE]
         if self._recording and SETTING.search(self._preamble):
@@ -199,6 +200,7 @@ class Parser:
         self._unexamined = []
 
     def _read(self, chunk: Chunk, reading: EngineResult) -> EngineResult:
+        reading = self._set.without(reading, chunk.data)
         if self._ends:
             reading = self._without_cut(reading, chunk.data)
         self._shapes.update({hits.pattern: _printed(hits) for hits in reading.hits})
@@ -349,12 +351,6 @@ class Parser:
 
 def _format_of(reject: Reject) -> str:
     return reject.pattern.rpartition(".")[0]
-
-
-def _measures(hits: Hits) -> bool:
-    """Whether its lines are records or evaluations, unlike a bar that only counts."""
-    kind = plan(hits.pattern, (*hits.values, *hits.texts))
-    return hits.pattern.role in RECORDS and bool(kind.record or kind.evals)
 
 
 def _printed(hits: Hits) -> frozenset[Field]:

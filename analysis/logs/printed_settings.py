@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from gputel.analysis.logs.line_prefixes import strip_prefixes
+from gputel.analysis.logs import setting_lines
+from gputel.analysis.logs.line_prefixes import strip_to_margin
 from gputel.analysis.logs.patterns import lazy_regex
 from gputel.analysis.text import NUMERIC
 from gputel.telemetry.secrets import mask_value
@@ -107,8 +108,7 @@ def read(text: bytes, interpreted: Iterable[str] = ()) -> dict[str, Cell]:
     """
     lines = text.split(b"\n")
     whole = [line.decode(errors="replace") for line in lines]
-    rests = (rest.decode(errors="replace") for rest in strip_prefixes(lines))
-    bare = [_with_margin(line, rest) for line, rest in zip(whole, rests, strict=True)]
+    bare = [line.decode(errors="replace") for line in strip_to_margin(lines)]
     clean = "\n".join(bare)
     kinds = [_literals(clean), _commands(_continued(whole))]
     if not _CODE.search(clean):
@@ -118,12 +118,6 @@ def read(text: bytes, interpreted: Iterable[str] = ()) -> dict[str, Cell]:
         named = {**_unchanged(kind), **named}
     reserved = frozenset(interpreted)
     return {f"{name}_" if name in reserved else name: cell for name, cell in list(named.items())[:MOST]}
-
-
-def _with_margin(line: str, rest: str) -> str:
-    """The line without its prefix, with the indentation that follows the prefix."""
-    before = line[: line.rfind(rest)] if rest else ""
-    return " " * (len(before) - len(before.rstrip()) - bool(before.strip())) + rest
 
 
 def is_hyperparameter(name: str) -> bool:
@@ -273,6 +267,7 @@ def _pairs(lines: Iterable[str]) -> Iterator[Pair]:
         gaps = sum(after.start() - before.end() for before, after in pairwise(found))
         gaps += bool(found) and "(" in line[: found[0].start()]  # a part of a printed model
         settles = any(map(is_hyperparameter, named)) and not any(map(_MEASURED.search, named))
+        settles = settles or setting_lines.sets(line.encode()) == "led"
         if len(pairs) >= _FEWEST and not gaps and settles:
             yield from pairs
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
-from gputel.analysis.logs import formats, names, printed_settings, values
+from gputel.analysis.logs import formats, names, setting_lines, values
 from gputel.analysis.logs.infer import tables
 from gputel.analysis.logs.infer.dialects import MEASURE, PARTS
 from gputel.analysis.logs.infer.line_tables import compile_line
@@ -173,14 +173,6 @@ class Candidate:
         return rises and errs and self.is_terse and self.is_measured
 
     @property
-    def is_settings(self) -> bool:
-        """Whether it is a printed configuration: many names in brackets, with values that never change."""
-        printed = printed_settings.is_printed(self.shape.example)
-        return printed and (
-            not self.changing or (not self.loses and printed_settings.is_wordy(self.shape.example))
-        )
-
-    @property
     def is_quoted(self) -> bool:
         """Whether it is an example in a text, or in a program's comments."""
         return b"`" in self.shape.example or self.shape.example.startswith((b"# ", b"//"))
@@ -207,7 +199,7 @@ def make_candidate(shape: LineShape, lines: Sequence[bytes], *, crowded: bool = 
 
     `crowded` says that there are many shapes: rare ones that give nothing but a time are of other programs.
     """
-    if shape.count < OFTEN and shape.slots > _MOST_VALUES:
+    if (shape.count < OFTEN and shape.slots > _MOST_VALUES) or _sets(shape, lines):
         return None
     words = vocabulary()
     named = tables.column_name(shape, lines, words) or name(shape, words)
@@ -223,6 +215,13 @@ def make_candidate(shape: LineShape, lines: Sequence[bytes], *, crowded: bool = 
         return None
     made = Candidate(shape, tuple(named), "train" if evidence else "other", evidence)
     return _with_role(made, headed=_is_headed(made, lines))
+
+
+def _sets(shape: LineShape, lines: Sequence[bytes]) -> bool:
+    """Whether its lines are commands, printed arguments, or pairs below `Hyperparameters:`."""
+    if setting_lines.sets(shape.example) in ("command", "call"):
+        return True
+    return shape.count < OFTEN and all(setting_lines.below_heading(lines[: at + 1]) for at in shape.lines)
 
 
 def _may_matter(cell: Named, shape: LineShape) -> bool:

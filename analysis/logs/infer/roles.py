@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gputel.analysis.logs import printed_settings
+from gputel.analysis.logs import printed_settings, setting_lines
 from gputel.analysis.logs.infer.candidates import OFTEN, Candidate, heading
 from gputel.analysis.logs.infer.dialects import MEASURE, SETS
 from gputel.analysis.logs.infer.places import KINDS, PLACES, Named, is_place
@@ -190,7 +190,7 @@ def _is_of_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
 _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], str | None], ...] = (
     (lambda line, *_: line.role == "running", "eval"),
     (_is_copy, None),
-    (lambda line, *_: line.is_settings, None),
+    (lambda line, *_: _is_printed(line), None),
     (_lists_kinds, None),
     (_is_known_epoch, None),
     (lambda line, *_: line.role == "epoch", "epoch"),
@@ -216,7 +216,24 @@ def without_settings(candidates: Sequence[Candidate], lines: Sequence[bytes]) ->
     begins = min(
         (c.shape.first for c in candidates if c.role == "train" and c.place and c.evidence), default=0
     )
-    return [line for line in candidates if not (_is_setting(line, lines, begins) or _is_of_best(line, lines))]
+    kept = [line for line in candidates if not (_is_setting(line, lines, begins) or _is_of_best(line, lines))]
+    return [line for line in kept if not _is_led(line, kept)]
+
+
+def _is_printed(line: Candidate) -> bool:
+    """Whether it is a printed configuration: many names in brackets, with values that never change."""
+    printed = printed_settings.is_printed(line.shape.example)
+    return printed and (
+        not line.changing or (not line.loses and printed_settings.is_wordy(line.shape.example))
+    )
+
+
+def _is_led(line: Candidate, candidates: Sequence[Candidate]) -> bool:
+    """Whether it is `Config: step=10 | loss=1.0` above all records, as often as other settings are tried."""
+    moving = {cell.column for cell in line.named if len({*line.shape.column(cell.at)}) > 1}
+    if setting_lines.sets(line.shape.example) != "led" or not moving.isdisjoint({"loss", *PLACES}):
+        return False
+    return any(c.shape.first > line.shape.first for c in candidates if c.role == "train" and c.evidence)
 
 
 def _is_of_best(line: Candidate, lines: Sequence[bytes]) -> bool:
@@ -227,14 +244,14 @@ def _is_of_best(line: Candidate, lines: Sequence[bytes]) -> bool:
 
 def _is_setting(line: Candidate, lines: Sequence[bytes], begins: int) -> bool:
     """Whether it is one; the same setting of several parts differs, all above the line where records begin."""
-    if (line.is_settings and not line.loses) or _sets_only(line):
+    if (_is_printed(line) and not line.loses) or _sets_only(line):
         return True
     if line.metrics and all(_THRESHOLD.search(cell.source) for cell in line.metrics):
         return True
     if line.role not in ("eval", "mixed") or (line.changing and line.shape.lines[-1] > begins):
         return False
     in_blocks = (printed_settings.in_block(lines, number) for number in line.shape.lines[:20])
-    return line.is_settings or (line.place is None and all(in_blocks))
+    return _is_printed(line) or (line.place is None and all(in_blocks))
 
 
 def _sets_only(line: Candidate) -> bool:

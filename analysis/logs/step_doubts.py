@@ -1,0 +1,160 @@
+"""Doubts about the steps of a log: counters that fall, two loops in one, epochs that overlap."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from gputel.analysis import text
+from gputel.analysis.doubts import Doubt, about_reading
+from gputel.analysis.logs.signs import BEGIN_AGAIN
+
+if TYPE_CHECKING:
+    from gputel.analysis.logs.doubts import ParsedRows
+
+FEWEST = 10  # fewer records than this show no course
+MOST_FALLS = 3  # restarts without a word in the log
+OUTER = re.compile(r"(?i)fold|trial|seed|run")  # if it changes with each restart, it is the reason
+
+
+def falls(log: ParsedRows) -> Iterator[Doubt]:
+    """Steps that begin again where no line says why: another loop's counter, or one that counts within epochs.
+
+    A few falls are restarts, but not those of a count of batches without an epoch: either may be the reason.
+    """
+    restarts = log.events.filter((pl.col("kind") == "restart") & (pl.col("text") == BEGIN_AGAIN))
+    records = log.records.height
+    outer = [log.records[name].n_unique() for name in log.metrics() if OUTER.fullmatch(name)]
+    is_batch = "batch" in log.sources and not {"epoch", "step", "iteration"} & log.sources.keys()
+    fewest = 1 if is_batch else MOST_FALLS
+    if max(outer, default=0) <= restarts.height >= fewest and _falls_within(log, restarts) >= fewest:
+        yield about_reading(
+            "steps-fall",
+            f"steps begin again {text.counted(restarts.height, 'time')} in {records:,} records, "
+            "and no line that was read says why",
+            "another loop's lines, or a counter within epochs, were read as steps",
+            {"falls": restarts.height, "records": records},
+            restarts["line"][0],
+        )
+
+
+def _falls_within(log: ParsedRows, restarts: pl.DataFrame) -> int:
+    """The number of restarts but those that begin a training like the first one: at its epoch and its step.
+
+    Short attempts may be a loop within another, unless each comes to its last step. Batches alone say nothing.
+    """
+    is_finer = not log.sources.keys().isdisjoint(("step", "iteration", "batch", "index"))
+    if not epochs(log) and ("epochs" not in log.sources or is_finer):
+        return restarts.height
+    rows, place = log.records, ["step", *epochs(log)]
+    is_whole = pl.lit(value=False)
+    if "total_steps" in rows.columns:
+        reached = pl.col("step").last() - pl.col("step").first() + 1
+        is_whole = (reached >= pl.col("total_steps").last()).fill_null(value=False)
+    runs = rows.group_by("phase", "attempt", maintain_order=True).agg(
+        pl.col(place).first(), pl.col("line").min(), steps=pl.col("step").n_unique(), whole=is_whole
+    )
+    if runs["steps"].sum() < FEWEST * runs.height and not runs["whole"][:-1].all():
+        return restarts.height
+    alike = runs.filter(pl.all_horizontal(pl.col(place) == pl.col(place).first()))
+    return restarts.height - restarts.join(alike, on="line").height
+
+
+def first_ahead(log: ParsedRows) -> Iterator[Doubt]:
+    """A single record in front, of a later step than the next one: it may be a line of settings."""
+    restarts = log.events.filter((pl.col("kind") == "restart") & (pl.col("text") == BEGIN_AGAIN))
+    if log.records.height < FEWEST or not 0 < restarts.height < MOST_FALLS:
+        return
+    first, second = log.records.select("line", "step").head(2).rows()
+    if restarts["line"][0] == second[0] and None not in (first[1], second[1]):
+        yield about_reading(
+            "first-record",
+            f"the first record is of step {first[1]:,} and the next of step {second[1]:,}, and no line says why",
+            "a line of settings was read as a record",
+            {"step": first[1], "next": second[1]},
+            first[0],
+        )
+
+
+def totals(log: ParsedRows) -> Iterator[Doubt]:
+    """More than one total of steps in one attempt."""
+    if "total_steps" not in log.records.columns or log.records["total_steps"].drop_nulls().n_unique() == 1:
+        return
+    rows = log.records.filter(pl.col("total_steps").is_not_null())
+    for (phase, _), part in rows.group_by("phase", "attempt", maintain_order=True):
+        changes = part.filter(pl.col("total_steps") != pl.col("total_steps").shift(1))
+        totals = part["total_steps"].unique(maintain_order=True)
+        if len(totals) > 1 and changes.height >= len(totals):
+            first, second = totals[0], totals[1]
+            yield about_reading(
+                "two-totals",
+                f"records of {phase} count to {first:,.0f} and to {second:,.0f} in turn",
+                "lines of two loops were read as one",
+                {"total": first, "other": second},
+                changes["line"][0],
+            )
+
+
+def spacing(log: ParsedRows) -> Iterator[Doubt]:
+    """Records that come at two rates in turn, as the lines of two loops do."""
+    rows = log.records.select("phase", "attempt", "step", "rank", "line", *epochs(log))
+    rows = rows.filter(pl.col("step").is_not_null() & pl.col("rank").is_null())
+    if rows.height < 2 * FEWEST:
+        return
+    last = rows.filter(pl.all_horizontal(pl.col("phase", "attempt") == pl.col("phase", "attempt").last()))
+    gaps, lines = np.diff(last["step"].to_numpy()), last["line"].to_numpy()[1:]
+    if "epoch" in last.columns:  # the last batch of an epoch may come early
+        inside = np.diff(np.floor(last["epoch"].to_numpy())) == 0
+        gaps, lines = gaps[inside], lines[inside]
+    if len(gaps) < 2 * FEWEST or (gaps <= 0).any():
+        return
+    jumps = int(((gaps[1:] >= 20 * gaps[:-1]) | (20 * gaps[1:] <= gaps[:-1])).sum())
+    if jumps > max(4, len(gaps) // 10):
+        yield about_reading(
+            "jumping-steps",
+            f"steps rise by {int(gaps.min()):,} and by {int(gaps.max()):,} in turn, {jumps} times",
+            "two counters were read as one step",
+            {"least": int(gaps.min()), "most": int(gaps.max())},
+            lines[int(np.argmax(gaps))],
+        )
+
+
+def epochs_overlap(log: ParsedRows) -> Iterator[Doubt]:
+    """An epoch that begins among the steps of the one before: its counter ran past the length that is printed.
+
+    A counter that begins again with each epoch is no such case: it begins at most one gap later than before.
+    """
+    if not epochs(log) or log.records["step"].drop_nulls().is_sorted():
+        return
+    rows = log.records.filter(pl.col("step").is_not_null() & pl.col("epoch").is_not_null())
+    run = ["phase", "attempt", "rank"]
+    spans = rows.group_by(*run, pl.col("epoch").floor(), maintain_order=True).agg(
+        pl.col("step", "line").first(),
+        pl.col("step").last().alias("end"),
+        pl.col("step").diff().max().alias("gap"),
+    )
+    before = {name: pl.col(name).shift(1).over(run) for name in ("epoch", "step", "end", "gap")}
+    overlaps = spans.select("epoch", "step", "line", reached=before["end"]).filter(
+        spans.select(
+            (pl.col("epoch") > before["epoch"])
+            & (pl.col("step") > before["step"] + before["gap"])
+            & (pl.col("step") <= before["end"])
+        ).to_series()
+    )
+    for epoch, step, line, reached in overlaps.head(1).rows():
+        yield about_reading(
+            "epochs-overlap",
+            f"epoch {epoch:,.0f} begins at step {step:,}, and the one before had come to {reached:,}",
+            "the counter within the epoch ran past the length that is printed",
+            {"step": step, "reached": reached},
+            line,
+        )
+
+
+def epochs(log: ParsedRows) -> list[str]:
+    """The column of epochs, if there is one."""
+    return ["epoch"] if "epoch" in log.records.columns else []
