@@ -257,6 +257,7 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     step_doubts.falls,
     step_doubts.first_ahead,
     _bare,
+    step_doubts.two_of_each,
     step_doubts.totals,
     _far_from_vocabulary,
     _constant,

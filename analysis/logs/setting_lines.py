@@ -1,10 +1,10 @@
 """Lines that set something and measure nothing, though they give a loss and a step: `Config: loss=1.0 | step=10`.
 
-`sets` judges one line by its words: a command with its options, or names and values behind `Namespace(` or
-`Config:`. A line behind a word is settings only where the first such line stands above all records: later ones
-are results of what was set. `SettingRows` takes such lines out of what an engine has read, and the blocks of pairs
-below `Hyperparameters:`. It looks at records that print other fields than the record before, or behind a longer
-prefix, so that a long log costs nothing.
+`sets` judges one line by its words: a command with its options, names and values behind `Namespace(` or `Config:`,
+the place of a checkpoint that is loaded. A line behind `Config:` is settings only where the first such line stands
+above all records: later ones are results of what was set. `SettingRows` takes such lines out of what an engine has
+read, and the blocks of pairs below `Hyperparameters:`. It looks at records that print other fields than the record
+before, or behind a longer prefix, so that a long log costs nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gputel.analysis.logs.line_prefixes import strip_prefixes, strip_to_margin
 from gputel.analysis.logs.outcome import RECORDS
 from gputel.analysis.logs.patterns import EngineResult, Hits, Pattern, Reject, Values, lazy_regex
 
-Kind = Literal["command", "call", "led"]
+Kind = Literal["command", "call", "loaded", "led"]
 Words = tuple[bytes, ...]
 Look = tuple[int, int, int]  # a row to look at: its line, its hits, and which of them it is
 
@@ -57,13 +57,23 @@ _PROGRAM = lazy_regex(
 )
 _OPTION = lazy_regex(rb"(?<!\S)--[A-Za-z][\w.-]*(?:=|\s+|$)")
 _SCRIPT = lazy_regex(rb"\W{0,4}(?:\S+\s+){0,2}?[\w./-]+\.(?:py|jl|R|sh)\s")
+_OVERRIDE = lazy_regex(rb"\W{0,4}(?:\S+\s+){0,2}?[\w./-]+\.(?:py|jl|R|sh)(?: [\w.]+=\S+)+\s*")
+_LOADED = lazy_regex(
+    rb"(?i)\W{0,6}(?:(?:successfully|auto|model|weights) ?)?(?:(?:re)?load|resum|restor)(?:e|ed|ing)?\b"
+    rb"(?=.*\b(?:checkpoint|ckpt|weights|snapshot|state)|.*\.(?:pth?|ckpt|safetensors|bin)\b)"
+    rb"|\W{0,6}(?:checkpoint|weights|snapshot|state) (?:successfully )?(?:loaded|restored|resumed)\b"
+)
 _HEADING = lazy_regex(
     rb"(?i)\W*(?:%b[a-z_.]*%b\s*(?::|\xef\xbc\x9a|[=*#_-]{2,})|[a-z_.]*%b)[\W_]*" % (_WORDS, _NAMES, _NAMES)
+)
+_COLUMNS = lazy_regex(
+    rb"(?i)[\s|]*(?:(?:hyper)?parameter|setting|option|config|argument|flag)s?\s*\|?\s*values?[\s|]*"
 )
 _PAIR = lazy_regex(
     rb"(?P<margin>\s*)[|*>-]?\s*(?:--)?['\"]?(?P<key>[a-zA-Z_\x80-\xff][\w./\x80-\xff-]*(?: [\w./-]+){0,3})['\"]?"
     rb"\s*(?:=>|->|[:=|\t]|\xef\xbc\x9a|\s{2,}|\.{3,}\s)\s*(?!.*\w ?[:=] ?[+-]?\d)\S.*"
 )
+_RULER = lazy_regex(rb"\s*[-+=*_#|]{3,}\s*")
 _KEYS = lazy_regex(rb"([^\W\d][\w.-]*)['\"]?\s?[:=]")
 _MEASURED = lazy_regex(rb"(?i)(?:loss|step|epoch|iter\w*|acc\w*)['\"]?\s?[:=]\s*([^\s,;|)}]+)")
 _LONGEST_LINE = 4096
@@ -77,10 +87,13 @@ def sets(line: bytes) -> Kind | None:
         return None
     if b"--" in line or b".py" in line or b".sh" in line:
         options = len(_OPTION.findall(line))
-        if options > 1 or (options and _SCRIPT.match(line)) or _PROGRAM.match(line):
+        runs = (options and _SCRIPT.match(line)) or _OVERRIDE.fullmatch(line) or _PROGRAM.match(line)
+        if options > 1 or runs:
             return "command"
     if b"(" in line and (_CALL.fullmatch(line) or _OBJECT.fullmatch(line)):
         return "call"
+    if _LOADED.match(line):
+        return "loaded"
     return "led" if _LED.match(line) else None
 
 
@@ -92,10 +105,12 @@ def below_heading(lines: Sequence[bytes]) -> bool:
     keys: set[bytes] = set()
     margin = _LONGEST_LINE
     for each in reversed(lines[-_LONGEST_BLOCK:]):
+        if keys and _is_heading(each):
+            return True
+        if keys and _RULER.fullmatch(each):
+            continue
         pair = _PAIR.fullmatch(each) if len(each) < _LONGEST_LINE else None
-        if pair is None:
-            return bool(keys) and _is_heading(each)
-        if pair["key"] in keys or len(pair["margin"]) > margin:
+        if pair is None or pair["key"] in keys or len(pair["margin"]) > margin:
             return False
         keys.add(pair["key"])
         margin = len(pair["margin"])
@@ -103,7 +118,7 @@ def below_heading(lines: Sequence[bytes]) -> bool:
 
 
 def _is_heading(line: bytes) -> bool:
-    return len(line) < 80 and _HEADING.fullmatch(line) is not None
+    return len(line) < 80 and (_HEADING.fullmatch(line) or _COLUMNS.fullmatch(line)) is not None
 
 
 class SettingRows:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FEWEST = 10  # fewer records than this show no course
 MOST_FALLS = 3  # restarts without a word in the log
+MOST_SETS = 3  # training, validation, test
 OUTER = re.compile(r"(?i)fold|trial|seed|run")  # if it changes with each restart, it is the reason
 
 
@@ -77,6 +78,31 @@ def first_ahead(log: ParsedRows) -> Iterator[Doubt]:
             "a line of settings was read as a record",
             {"step": first[1], "next": second[1]},
             first[0],
+        )
+
+
+def two_of_each(log: ParsedRows) -> Iterator[Doubt]:
+    """Two or three records of nearly every step, with other losses: those of another set were read as training."""
+    rows = log.records
+    if (
+        "loss" not in rows.columns
+        or rows["rank"].count()
+        or rows["step"].null_count()
+        or not log.evals.is_empty()
+    ):
+        return
+    steps = rows.group_by("phase", "attempt", "step", *epochs(log), maintain_order=True)
+    each = steps.agg(
+        pl.len().alias("records"), pl.col("loss").n_unique().alias("losses"), pl.col("line").last()
+    )
+    several = each.filter((pl.col("records") == each["records"][0]) & (pl.col("losses") > 1))
+    if each.height >= FEWEST and 2 <= each["records"][0] <= MOST_SETS and several.height > 0.9 * each.height:
+        yield about_reading(
+            "several-records",
+            f"{several.height:,} of {each.height:,} steps have {each['records'][0]} records with other losses",
+            "those of a validation were read as records of the training",
+            {"several": several.height, "steps": each.height},
+            each["line"][0],
         )
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from gputel.analysis import text
 from gputel.analysis.logs import formats
-from gputel.analysis.logs.infer import blocks, loops, main_line, other_domains
+from gputel.analysis.logs.infer import blocks, loops, main_line, other_domains, short_sets
 from gputel.analysis.logs.infer.candidates import Candidate, is_best, make_candidate
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PARTS, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
@@ -83,7 +83,7 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
     shapes = _frequent(line_shapes(lines, bare))
     crowded = len(shapes) > _CROWD
     every = [c for shape in shapes if (c := make_candidate(shape, bare, crowded=crowded))]
-    candidates = loops.without_evaluations(every, bare)
+    candidates = loops.without_evaluations(short_sets.with_evaluations(every), bare)
     candidates = other_domains.without_others(without_settings(candidates, bare), bare)
     main = main_line.choose(candidates, lines)
     if records and not (main and main_line.stands_beside(main, records)):

@@ -218,8 +218,8 @@ def make_candidate(shape: LineShape, lines: Sequence[bytes], *, crowded: bool = 
 
 
 def _sets(shape: LineShape, lines: Sequence[bytes]) -> bool:
-    """Whether its lines are commands, printed arguments, or pairs below `Hyperparameters:`."""
-    if setting_lines.sets(shape.example) in ("command", "call"):
+    """Whether they are commands, printed arguments, checkpoints loaded, or pairs below `Hyperparameters:`."""
+    if setting_lines.sets(shape.example) in ("command", "call", "loaded"):
         return True
     return shape.count < OFTEN and all(setting_lines.below_heading(lines[: at + 1]) for at in shape.lines)
 

@@ -373,7 +373,8 @@ def _is_average(line: Candidate, main: Candidate) -> bool:
     """Whether it gives means over an epoch: its names begin with `train_` and those of the records do not."""
 
     def trained(other: Candidate) -> float:
-        return sum(n.source.lower().startswith("train") for n in other.metrics) / len(other.metrics)
+        named = [cell.source.lower().startswith("train") for cell in other.metrics]
+        return sum(named) / len(named) if named else 0
 
     return line.shape.count < main.shape.count and trained(line) > 0.5 > trained(main)
 

@@ -67,6 +67,7 @@ def tensors() -> bytes:
         (random.Random(5).randbytes(4096), "binary data"),
         (np.linspace(0, 1, 900, dtype=np.float32).tobytes(), "binary data"),
     ],
+    ids="zip tar pickle array parquet tensors random floats".split(),
 )
 def test_file_that_is_no_text_has_its_kind(data: bytes, kind: str) -> None:
     assert binary.kind(data) == kind

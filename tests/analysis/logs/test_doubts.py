@@ -262,3 +262,10 @@ def test_losses_in_other_words_behind_the_last_record_are_doubtful(read: Read) -
     log = read(first + later)
     assert log.records.height == 9000
     assert kinds(log) == ["unread-losses"]
+
+
+def test_two_records_of_each_step_are_doubtful(read: Read) -> None:
+    rows = "".join(
+        f"epoch={e}, loss={3 / e:.4f}, lr=0.1\nepoch={e}, loss={4 / e:.4f}, lr=0.1\n" for e in range(1, 31)
+    )
+    assert kinds(read(rows)) == ["several-records"]

@@ -33,6 +33,13 @@ CHINESE = "".join(f"步数={step} | 损失={9 - step / 100:.4f}\n" for step in r
         ("Hyperparameters:\n  step: 100\n  loss: 0.5\n\n", BLOCKS),
         ("=== Config ===\nstep: 100\nloss: 0.5\n", BLOCKS),
         ("参数: 学习率=0.1 | 步数=10 | 损失=1.0\n", CHINESE),
+        (
+            "| Parameter | Value |\n|-----------|-------|\n| loss      | 0.5   |\n| step      | 100   |\n",
+            BLOCKS,
+        ),
+        ("Launching: train.py loss=0.5 step=100 lr=0.1\n", LOGFMT),
+        ("Loaded checkpoint (step=5, loss=0.4321, lr=0.1)\n", LOGFMT),
+        ("=> resume from checkpoint: step 5 loss 0.4321\n", PLAIN),
         ("EarlyStopping(patience=5, min_delta=0.001, val_loss=0.5)\n", PLAIN),
     ],
 )
@@ -109,6 +116,11 @@ def test_pieces_give_the_rows_of_the_whole() -> None:
     pieces.finish()
     first = ("step", "loss", "line")
     assert whole.records.steps.frame(first).equals(pieces.records.steps.frame(first))
+
+
+def test_records_beside_a_checkpoint_are_records(read: Read) -> None:
+    log = read("".join(f"step={step}, loss={9 - step / 100:.4f}, ckpt=a.pt\n" for step in range(10, 310, 10)))
+    assert log.records.height == 30
 
 
 def test_first_record_of_a_later_step_is_doubtful(read: Read) -> None:
