@@ -7,6 +7,7 @@ from gputel.analysis.logs.patterns import lazy_regex
 FEWEST_SENTENCES = 2
 MOST_QUOTED = 0.5  # share of the lines with content
 MOST_IN_CODE = 5
+MOST_BY_SENTENCE = 5  # records that are quoted for each sentence
 _LONG = 40  # bytes of a sentence without spaces between its words
 LEAST_CODE = 0.4  # share of the lines with content
 
@@ -33,7 +34,9 @@ def quotes_training(text: bytes, records: int) -> bool:
     code = sum(_CODE.match(line) is not None for line in plain)
     if records <= MOST_IN_CODE and code > LEAST_CODE * len(lines):
         return True
-    sentences = sum(map(_is_sentence, plain))
+    sentences = len({line for line in plain if _is_sentence(line)})
+    if MOST_BY_SENTENCE * sentences < records:
+        return False
     heading = any(_HEADING.match(line) for line in plain)
     if heading and sentences and any(line.startswith(b"```") for line in lines):
         return True
@@ -42,6 +45,8 @@ def quotes_training(text: bytes, records: int) -> bool:
 
 
 def _is_sentence(line: bytes) -> bool:
+    if line.endswith(b"..."):  # what a program is about to do
+        return False
     return (_SENTENCE.match(line) is not None and len(line.split()) > 3) or (
         len(line) > _LONG and _WIDE_SENTENCE.match(line) is not None
     )
