@@ -191,7 +191,8 @@ class _LazyResults:
         last = _where(of_phase, "attempt", attempt)
         printed = last["total_steps"].drop_nulls() if "total_steps" in last.columns else pl.Series([])
         total: Any = printed[-1] if len(printed) else self.config.get("total_steps")
-        reached = [steps.max() for steps in (last["step"], _where(self.evals, "phase", phase)["step"])]
+        evaluated = _where(_where(self.evals, "phase", phase), "attempt", attempt)
+        reached = [rows["step"].max() for rows in (last, evaluated)]
         steps: list[Any] = [step for step in reached if step is not None]
         if total is None or not steps:
             return None

@@ -88,13 +88,18 @@ def test_quote_in_a_chinese_report_is_no_log(read: Callable[[str], Log]) -> None
 
 
 def test_few_sentences_do_not_make_a_document_of_many_records(read: Callable[[str], Log]) -> None:
-    above = "### Training the model\nLoading the training data from disk.\nThe model has been moved to the device.\n"
+    above = "### Training\nLoading the training data from disk.\nThe model has been moved to the device.\n"
     rows = "".join(f"Epoch {e}/200\nTime taken: 2 sec\nloss: {3 / e:.4f}\n" for e in range(1, 201))
     saves = "# Training\n" + "".join(
         f"Epoch {e}/40 | loss: {3 / e:.4f}\nSaved the best model to the folder.\nNow going on with the next one.\n"
         for e in range(1, 41)
     )
-    starts = "### Launching the training\nPlotting labels to the folder...\nStarting training for 3 epochs...\n"
+    starts = (
+        "### Launching the training\nPlotting labels to the folder...\nStarting training for 3 epochs...\n"
+    )
     assert read(above + rows).records.height == 200
     assert read(saves).records.height == 40
-    assert read(starts + "".join(f"Epoch {e}/3 | loss: {3 / e:.4f}\n\n\n" for e in (1, 2, 3))).records.height == 3
+    assert (
+        read(starts + "".join(f"Epoch {e}/3 | loss: {3 / e:.4f}\n\n\n" for e in (1, 2, 3))).records.height
+        == 3
+    )

@@ -67,3 +67,13 @@ def test_run_that_goes_on_counts_from_0_if_it_begins_at_the_step_it_names(
     banner = f"Resuming training from {goes_on_at}\nStarting training from step 30 to 60\n"
     lines = [f"iter={step} loss={5 - step / 60:.4f} lr=6.0e-04\n" for step in range(30, 60)]
     assert read(banner + "".join(lines)).status == status
+
+
+def test_second_training_that_stops_has_not_come_to_the_end_of_the_first(read: Callable[[str], Log]) -> None:
+    lines = [
+        f"Epoch {epoch}/20\n10/10 [=====] - 13s 1s/step - loss: {2 / epoch:.4f} - val_loss: 1.05\n"
+        for epoch in (*range(1, 21), *range(1, 8))
+    ]
+    log = read("".join(lines) + "Epoch 8/20\n")
+    assert log.records["attempt"].max() == 2
+    assert log.status == "unknown"
