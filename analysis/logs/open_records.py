@@ -36,12 +36,17 @@ class OpenRecords:
         self.at_last_step = False  # whether the last record was of the last step of the last epoch
         self.drafts: dict[str | None, OpenRecord] = {}  # by rank
         self._repeats: dict[str | None, OpenRecord] = {}  # by rank: parts that the open record has already
+        self._epoch: float | None = None  # announced, and no record of it has come
+        self._leading: list[ParsedLine] = []  # parts of the record to come
         self.header: list[str] = []  # the names of a table's columns
         self._counting, self._stages, self._evaluations = counting, stages, evaluations
         self._sources = sources
 
     def take(self, line: ParsedLine) -> None:
         step = self._counting.of_record(line)
+        if self._leads(line):
+            self._leading.append(line)
+            return
         draft = self._open_for(line, step)
         is_placed = draft is not None and draft.step is None and step is not None
         if draft:
@@ -49,10 +54,12 @@ class OpenRecords:
         elif line.pattern.role == "train":
             self.close(line.rank)
             draft = self.drafts[line.rank] = OpenRecord(line, step, line.metrics(), line.evaluations())
+            self._join(draft)
         else:
             self._repeat(line, step)
             return
-        if (line.shape.record and draft.place is None) or (is_placed and draft.place):
+        begins = line.shape.record or (draft.is_record and line.pattern.role == "train")
+        if (begins and draft.place is None) or (is_placed and draft.place):
             self._begin(draft)
 
     def _repeat(self, line: ParsedLine, step: float | None) -> None:
@@ -112,9 +119,10 @@ class OpenRecords:
     def begin_epoch(self, line: ParsedLine) -> None:
         """Closes the bar of another epoch, and of this one where other lines follow it: it begins once more.
 
-        Right below a redraw of this epoch it is the line of another rank.
+        Right below a redraw of this epoch it is the line of another rank. Parts below belong to records to come.
         """
         epoch = line.cells.get("epoch")
+        self._epoch, self._leading = epoch, []
         for rank, draft in list(self.drafts.items()):
             is_apart = line.number > draft.line.number + 1
             if draft.redraw and draft.redraw[0] == "epoch" and (is_apart or draft.redraw[1] != epoch):
@@ -126,6 +134,8 @@ class OpenRecords:
         if not draft:
             return
         if draft.place:
+            if draft.redraw:
+                self._join(draft)
             if draft.step is None:
                 self._evaluations.settle(draft)
             self.steps.append(draft.row(draft.place))
@@ -155,6 +165,20 @@ class OpenRecords:
         is_part = line.pattern.role == "part"
         open_to_it = [d for d in (own, *others) if d and (is_part or not d.redraw)]
         return next((draft for draft in open_to_it if draft.takes(line, step)), None)
+
+    def _leads(self, line: ParsedLine) -> bool:
+        """Whether a part stands below the line of an epoch and above its first record: `Epoch 2`, `LR: 0.1`."""
+        if self._epoch is None or line.pattern.role != "part":
+            return False
+        draft = self.drafts.get(line.rank)
+        return draft is None or draft.cells.get("epoch") != self._epoch
+
+    def _join(self, draft: OpenRecord) -> None:
+        """Adds the parts that stand above it to the first record of an epoch."""
+        for part in self._leading:
+            draft.add(part, None)
+        draft.end = max(draft.end, draft.line.number)
+        self._leading, self._epoch = [], None
 
     def _begin(self, draft: OpenRecord) -> None:
         draft.place = self._stages.record(draft.step, draft.line.rank, self._counting.epoch(draft.cells))

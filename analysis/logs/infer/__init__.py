@@ -27,8 +27,8 @@ from gputel.analysis.logs.infer.roles import (
     with_classes,
     with_own_names,
     with_sets,
-    without_settings,
 )
+from gputel.analysis.logs.infer.settings import without_settings
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
 from gputel.analysis.logs.line_prefixes import strip_prefixes
 from gputel.analysis.logs.names import is_evaluation

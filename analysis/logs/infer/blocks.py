@@ -6,6 +6,7 @@ many of its lines one body has; a shape that also stands elsewhere (under the he
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 
 from gputel.analysis.logs.infer.candidates import Candidate
@@ -14,8 +15,12 @@ from gputel.analysis.logs.patterns import lazy_regex
 # indented, or behind a bullet; \xe2 begins drawn ones
 _INSIDE = lazy_regex(rb"\s+\S|\s*(?:[|>*+\xe2]|-+[ >])")
 _PAIR = lazy_regex(rb"\s*['\"]?[A-Za-z][\w./ -]*['\"]?:\s+[^\s,{}\[\]]+,?\s*")
+_HELD_OUT = lazy_regex(
+    rb"(?i)\W*(?:eval\w*|vali?|valid\w*|test(?:ing)?|dev)(?![a-z])"
+)  # beside `Train epoch 1`
 _LONGEST = 200  # lines of a body
 _MOSTLY = 0.8
+_SHOWS = 4  # headers
 _MOST_IN_HEADER = 4  # values without a name: `[14/300][250/1251]`
 
 
@@ -46,7 +51,11 @@ def header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None
         if line.role in ("place", "other", "train") and _says_step(line) and not line.shape.is_bar
     ]
     last = main.shape.lines[-1]
-    near = [line for line in above if line.shape.first < last and _is_near(line, main)]
+    near = [
+        line for line in above if line.shape.first < last and _is_near(line, main) and _alternate(line, main)
+    ]
+    if any(line.role == "epoch" and _is_near(line, main) for line in candidates):
+        near = [line for line in near if not _HELD_OUT.match(line.shape.english[0])]
     return max(near, key=lambda line: (-line.place_rank, line.shape.count), default=None)
 
 
@@ -128,6 +137,14 @@ def _is_near(header: Candidate, main: Candidate) -> bool:
     """Whether it is about as frequent as the lines of the records; more so if it has figures of its own."""
     most = 1.25 if header.metrics else 2.0
     return 1 / most <= header.shape.count / main.shape.count <= most
+
+
+def _alternate(header: Candidate, main: Candidate) -> bool:
+    """Whether lines of the records stand below most headers: the layers of a printed model count, too."""
+    if header.shape.count < _SHOWS:
+        return True
+    below = [bisect(main.shape.lines, number) for number in header.shape.lines]
+    return 2 * len(set(below)) > len(below)
 
 
 def _says_step(line: Candidate) -> bool:

@@ -124,14 +124,12 @@ def _is_bare_loss(candidate: Candidate) -> bool:
 
 
 def _scored(candidate: Candidate, lines: Sequence[bytes]) -> Candidate:
-    """An evaluation of the lone figure right below `Test epoch: 5`, each time, whatever it is called."""
+    """An evaluation of a lone figure below `Test epoch: 5`, each time, with nothing but others in between."""
     metrics = candidate.metrics
     if candidate.role != "other" or candidate.place or len(metrics) != 1 or candidate.shape.count < 2:
         return candidate
     fractions = all(b"." in value for value in candidate.shape.column(metrics[0].at))
-    above = [
-        _announcement(lines[number - 1 : number], 1) if number else None for number in candidate.shape.lines
-    ]
+    above = [_announcement_of_block(lines, number) for number in candidate.shape.lines]
     sets = {_SET.match(text + " ") for text in above if text}
     if not fractions or None in above or None in sets or not _ALONE.fullmatch(candidate.shape.example):
         return candidate
@@ -362,6 +360,16 @@ def _announcement(lines: Sequence[bytes], number: int) -> str | None:
         if _TRAINS.match(line):
             return None
     return None
+
+
+def _announcement_of_block(lines: Sequence[bytes], number: int) -> str | None:
+    """The line above a block of lone figures that says that an evaluation begins."""
+    first = number
+    while first and number - first <= _ABOVE and _ALONE.fullmatch(lines[first - 1]):
+        first -= 1
+    heads = range(max(0, first - 1), number)  # `Test epoch: 5` looks like a figure itself
+    found = (_announcement(lines[head : head + 1], 1) for head in heads)
+    return next((text for text in found if text is not None), None)
 
 
 def _pattern(text: str, at: int) -> Iterator[LineTable]:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gputel.analysis.logs import printed_settings, setting_lines
-from gputel.analysis.logs.infer.candidates import OFTEN, Candidate, heading
+from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.dialects import MEASURE, SETS
 from gputel.analysis.logs.infer.places import KINDS, PLACES, Named, is_place
+from gputel.analysis.logs.infer.settings import is_printed
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.names import legal
 
@@ -30,9 +30,7 @@ _SCORE = re.compile(
     r"(?i)(?:^|[\W_])(?:psnr|ssim|lpips|fid|bleu\S*|rouge\S*|wer|cer|m?ap\S*|mIoU)(?:$|[\W_])"
 )
 SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
-_BEST_OF_ALL = re.compile(rb"(?i)best .{0,40}:")
 _SPOKEN = frozenset({"loss", "lr", "grad_norm", "tok_per_sec"})
-_THRESHOLD = re.compile(r"(?i)(?:^|[\W_])thr(?:esh(?:old)?)?s?(?:$|[\W_])")  # measures nothing
 # repeats an evaluation
 _BEST = re.compile(rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b|\bbest \w+ saved\b")
 
@@ -59,7 +57,16 @@ def _lists_kinds(line: Candidate, *_: Candidate | None) -> bool:
 def _is_known_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """An epoch's own line in a log whose records say where they stand without it."""
     stated = main.place is not None and main.place.column in ("step", "epoch")
-    return line.role == "epoch" and stated and not main.restarts
+    return line.role == "epoch" and stated and not main.restarts and not _heads(line, main)
+
+
+def _heads(line: Candidate, main: Candidate) -> bool:
+    """Whether each record of an epoch stands below such a line: what is printed between them is of that record."""
+    if main.place is None or main.place.column != "epoch" or line.place is None:
+        return False
+    return main.shape.column(main.place.at) == line.shape.column(line.place.at) and all(
+        head < number for head, number in zip(line.shape.lines, main.shape.lines, strict=True)
+    )
 
 
 def _is_evaluation(line: Candidate, *_: Candidate | None) -> bool:
@@ -190,7 +197,7 @@ def _is_of_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
 _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], str | None], ...] = (
     (lambda line, *_: line.role == "running", "eval"),
     (_is_copy, None),
-    (lambda line, *_: _is_printed(line), None),
+    (lambda line, *_: is_printed(line), None),
     (_lists_kinds, None),
     (_is_known_epoch, None),
     (lambda line, *_: line.role == "epoch", "epoch"),
@@ -209,55 +216,6 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_evaluates_rarely, "eval"),
     (_is_record, "train"),
 )
-
-
-def without_settings(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> list[Candidate]:
-    """The candidates but those that look like evaluations and are printed settings or the best ones once more."""
-    begins = min(
-        (c.shape.first for c in candidates if c.role == "train" and c.place and c.evidence), default=0
-    )
-    kept = [line for line in candidates if not (_is_setting(line, lines, begins) or _is_of_best(line, lines))]
-    return [line for line in kept if not _is_led(line, kept)]
-
-
-def _is_printed(line: Candidate) -> bool:
-    """Whether it is a printed configuration: many names in brackets, with values that never change."""
-    printed = printed_settings.is_printed(line.shape.example)
-    return printed and (
-        not line.changing or (not line.loses and printed_settings.is_wordy(line.shape.example))
-    )
-
-
-def _is_led(line: Candidate, candidates: Sequence[Candidate]) -> bool:
-    """Whether it is `Config: step=10 | loss=1.0` above all records, as often as other settings are tried."""
-    moving = {cell.column for cell in line.named if len({*line.shape.column(cell.at)}) > 1}
-    if setting_lines.sets(line.shape.example) != "led" or not moving.isdisjoint({"loss", *PLACES}):
-        return False
-    return any(c.shape.first > line.shape.first for c in candidates if c.role == "train" and c.evidence)
-
-
-def _is_of_best(line: Candidate, lines: Sequence[bytes]) -> bool:
-    """Whether it repeats figures of the best model, below a line such as `Best model at step 46000:`."""
-    above = (heading(lines, number, through=True) for number in line.shape.lines)
-    return line.shape.count < OFTEN and bool(line.metrics) and all(map(_BEST_OF_ALL.fullmatch, above))
-
-
-def _is_setting(line: Candidate, lines: Sequence[bytes], begins: int) -> bool:
-    """Whether it is one; the same setting of several parts differs, all above the line where records begin."""
-    if (_is_printed(line) and not line.loses) or _sets_only(line):
-        return True
-    if line.metrics and all(_THRESHOLD.search(cell.source) for cell in line.metrics):
-        return True
-    if line.role not in ("eval", "mixed") or (line.changing and line.shape.lines[-1] > begins):
-        return False
-    in_blocks = (printed_settings.in_block(lines, number) for number in line.shape.lines[:20])
-    return _is_printed(line) or (line.place is None and all(in_blocks))
-
-
-def _sets_only(line: Candidate) -> bool:
-    """Whether all of its names are of hyperparameters, as in `{'lr': 0.001, 'wd': 0.01, 'epochs': 10}`."""
-    names = [cell.source for cell in line.named if cell.column]
-    return len(names) > 1 and not line.changing and all(map(printed_settings.is_hyperparameter, names))
 
 
 def with_sets(chosen: Sequence[Candidate]) -> list[Candidate]:
