@@ -85,7 +85,8 @@ TOKEN_RATES = {"tok/s", "tok/sec", "toks/s", "tokens/s", "tokens/sec", "token/s"
 # A loss by another name, if it is the only one: `NER loss`. These names are of parts, and of regularizers.
 LOSS = re.compile(
     r"(?i)^(?!\w*best_)(?!(?:min|max|actor\w*|critic\w*|aux\w*|entropy|gen|generator|disc\w*|d|g|style|content|commit\w*|perceptual|z)_)"
-    r"(?:\w+_loss|loss_(?!scal|weight|coe|factor|avg|(?:d|g|p|pi|v|q\d?|value|policy|actor|critic)$|disc|gen|enc|dec|\d)[a-z]\w*)$"
+    r"(?:\w+_loss|loss_(?!scal|weight|coe|factor|avg|(?:d|g|p|pi|v|q\d?|value|policy|actor|critic)$|disc|gen|enc|dec|\d)[a-z]\w*"
+    r"|(?:mse|l1|bce|nll|ce|crossentropy|smoothl1|huber|focal|dice|ctc)loss)$"
 )
 # `cutloss` or `LossV`, a loss of something
 GLUED = re.compile(r"(?i:(?<!val)(?<!train)(?<!valid)(?<!test)[a-z0-9]loss$)|^Loss[A-Z]\w*$")
@@ -94,6 +95,8 @@ PART_LOSS = re.compile(
     r"(?i)^(?!\w*best_)(?!(?:min|max)_)"
     r"(?:\w*[^\W_]_loss|loss_(?!scal|weight|coe|factor|avg|mean|ema|smooth|std|sum|all|total|tot$|diff|delta|chang)[^\W_]\w*)$"
 )
+# Measures that share a word with a part: `dice score`
+SCORED = re.compile(r"(?i)(?:score|acc\w*|coe\w*|iou|similarity|metric|map|ap\d*)$")
 # Losses of networks that play against each other: such a run has no total.
 OPPOSED = re.compile(r"(?i)^(?:gen|generator|disc|discriminator|d|g|style|content|perceptual)_(?:\w+_)?loss$")
 # Measures that say what they are only together with the place.

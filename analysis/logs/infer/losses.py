@@ -24,6 +24,9 @@ from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.names import is_evaluation, legal
 
 LASTS = re.compile(r"(?i)(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)")
+_RAW = re.compile(
+    r"(?:train_)?(?:(?:raw|inst|instant\w*|curr|latest|last)_loss|loss_(?:raw|inst|instant\w*|cur|last))"
+)
 _FEW = 3  # losses, from which on they have a range
 _TOTAL = re.compile(r"(?:total|overall)_loss|loss_(?:total|overall)")
 _GLUED_LOSS = re.compile(r"(?<=[^\W_])loss$")  # `SmoothL1Loss`
@@ -37,6 +40,7 @@ def with_loss(cells: list[Named], shape: LineShape) -> list[Named]:
 
     An objective with negative values is a likelihood that rises, and no loss.
     """
+    cells = _with_raw(cells)
     if {"loss", "loss_avg"} & {cell.column for cell in cells}:
         return _total_of_parts(cells, shape)
     normal = [normal_name(cell) for cell in cells]
@@ -58,6 +62,15 @@ def with_loss(cells: list[Named], shape: LineShape) -> list[Named]:
     if trained in OBJECTIVES and all(value.startswith(b"-") for column in values for value in column):
         renamed = [column and re.sub(r"(?<![a-z])loss(?![a-z])", "objective", column) for column in renamed]
     return _once_named(cells, renamed)
+
+
+def _with_raw(cells: list[Named]) -> list[Named]:
+    """Names the loss of the current batch `loss`, beside an average: `smoothed loss: 2.7, raw loss: 2.5`."""
+    columns = [cell.column for cell in cells]
+    raw = next((cell for cell in cells if _RAW.fullmatch(_underscored(cell.source))), None)
+    if "loss" in columns or "loss_avg" not in columns or raw is None:
+        return cells
+    return [replace(cell, column="loss") if cell is raw else cell for cell in cells]
 
 
 def _total(cells: list[Named], plain: Sequence[str], shape: LineShape) -> str | None:

@@ -109,3 +109,47 @@ def test_loss_of_a_depth_is_read_with_its_line(tmp_path: Path) -> None:
     records = records_of(tmp_path, "epoch {n} loss: {a} depth: {b}")
     assert records["loss"][0] == 3.0
     assert records["depth_"][0] == 1.01
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        *("avg loss: {a} (cur {c})", "avg_loss={a} (current: {c})", "mean loss {a} (batch {c})"),
+        *("loss (cur/avg): {c}/{a}", "loss avg/cur {a} / {c}", "loss_ema: {a} loss_raw: {c}"),
+        *("Avg. Loss: {a} Inst. Loss: {c}", "loss: {c} [{a}]", "loss: {c} [avg: {a}]"),
+        *("平均损失: {a} (当前 {c})", "평균 손실: {a} (현재: {c})", "当前损失: {c} 平均损失: {a}"),
+    ],
+)
+def test_loss_is_the_current_one_beside_an_average(tmp_path: Path, losses: str) -> None:
+    currents = [2.5, 2.625, 2.125, 1.75, 1.875]
+    means = [2.5, 2.5625, 2.375, 2.25, 2.125]
+    rows = [
+        f"step {n} " + losses.format(c=c, a=a) for n, (c, a) in enumerate(zip(currents, means, strict=True))
+    ]
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(rows) + "\n")
+    records = gputel.parse(path).records
+    assert records["loss"].to_list() == currents
+    assert records["loss_avg"].to_list() == means
+
+
+def test_lowest_loss_in_brackets_is_no_average(tmp_path: Path) -> None:
+    rows = [f"step {n} loss: {3 - 0.1 * n + 0.2 * (n % 2):.3f} [{3 - 0.1 * n:.3f}]" for n in range(12)]
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(rows) + "\n")
+    records = gputel.parse(path).records
+    assert records["loss"][1] == 3.1
+    assert "loss_avg" not in records.columns or records["loss_avg"].null_count() == 12
+
+
+def test_number_of_a_batch_in_brackets_is_no_loss(tmp_path: Path) -> None:
+    records = records_of(tmp_path, "epoch 1 avg loss {a} (batch {n})")
+    assert records["loss"][:2].to_list() == [3.0, 1.5]
+
+
+def test_pair_of_a_training_and_a_validation_loss(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"epoch {n} train/val loss: {3 / n:.3f}/{4 / n:.3f}\n" for n in range(1, 7)))
+    run = gputel.parse(path)
+    assert run.records["loss"][0] == 3.0
+    assert run.evals["value"].to_list() == [4.0, 2.0, 1.333, 1.0, 0.8, 0.667]
