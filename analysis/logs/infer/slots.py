@@ -57,13 +57,15 @@ _BOTH = lazy_regex(r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|updat
 _PLACE_BEHIND = lazy_regex(
     r"(?i)(?:-|(?:st|nd|rd|th)[ -]+)(?P<place>epoch|step|iteration)\b(?!\s*[:=#]?\s*$)"
 )
-_SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
+SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
 _LETTERED = lazy_regex(rb"[ ,;|]+(?P<letter>[A-Z])[ _-]?(?P<word>[A-Za-z]+)")
 _DIGIT = lazy_regex(rb"\d")
 _PER_STEP = lazy_regex(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch|update)")
 _SEVERAL = 6  # values, of which a counter has more than two
 PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|round|(?:mini-?)?batch|update)(?:e?s)?"
 PLACES = lazy_regex(rf"(?i){PLACE}")
+_MINIMUM = lazy_regex(rb"(?i) min[ _](?:\w+[ _])?(?:loss|err|error|mse|mae)\b")  # `epoch 3 min loss 0.2`
+_MILLIONS = lazy_regex(rb"m (?:tokens?|toks?|params|parameters|samples|frames)\b")
 _RATE = lazy_regex(rb" +[A-Za-z]{1,10}/[A-Za-z]{1,5} *(?P<colon>[:=]?) *")
 _COUNTED_FIRST = lazy_regex(rb"\s+%b\s.*[A-Za-z]" % COUNTED.pattern)
 
@@ -90,12 +92,13 @@ def find_slots(shape: LineShape) -> list[Slot]:
             right = right.lstrip()  # `第 3 轮 损失: 2.5`
         counted = COUNTED.match(right)
         glued = at + 1 < shape.slots and UNIT.fullmatch(right)  # to the next value: `E01 B0010`
-        named = _left_key(left, at > 0) is not None
+        printed = _left_key(left, at > 0)
         no_unit = (
             counted
             or glued
             or _names_one_of_several(right, shape.english)
-            or _names_the_next(shape.english[at + 1 :], named=named)
+            or (PLACES.fullmatch(printed or "") and _MINIMUM.match(right))
+            or _names_the_next(shape.english[at + 1 :], named=printed is not None)
         )
         unit, scale, rest = (None, "", right) if no_unit else _unit(right)
         behind = rest.decode(errors="replace")
@@ -253,6 +256,8 @@ def _unit(right: bytes) -> tuple[str | None, str, bytes]:
     short = scale["suffix"].decode() if scale else ""
     if not unit:
         return None, short, rest
+    if unit["unit"] == b"m" and _MILLIONS.match(rest):
+        return "M", short, rest[unit.end() :]
     return unit["unit"].decode(errors="replace"), short, rest[unit.end() :]
 
 
@@ -284,7 +289,7 @@ def _beside(slot: Slot, before: Slot, left: str, behind: str) -> Slot:
         return replace(slot, column="share")
     if _OF.fullmatch(left):
         return replace(slot, key=f"{before.key or ''} total".strip(), column="total")
-    apart = slot.unit in _SECONDS and before.unit is None  # `ITERATION 14 (165.40s)`
+    apart = slot.unit in SECONDS and before.unit is None  # `ITERATION 14 (165.40s)`
     counted = _COUNTS_WORDS.match(behind) is not None
     if left.strip() == "(" and before.key and not ((slot.unit and "/" in slot.unit) or apart or counted):
         return replace(slot, key=f"{before.key}()")
@@ -312,7 +317,9 @@ def _float(value: bytes) -> float:
 
 
 def _both_losses(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
-    """Names two values that one name announces, as in `loss (cur/avg): 2.5/2.7`."""
+    """Names two values that one name announces, as in `loss (cur/avg): 2.5/2.7`; one with a total is no average."""
+    if slot.column == "total" and (before.key or "").endswith("()"):
+        return replace(before, key=None, column="aside"), slot  # `loss 2.5 (12/12 s)`
     names = _BOTH_LOSSES.fullmatch(before.key or "") if slot.column == "total" else None
     what = names and (names["what"] or names["behind"])
     if not names or not what or names["first"].lower() == names["second"].lower():
