@@ -13,6 +13,14 @@ _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "learning rate": "学习率|學習率|学習率|학습률|lernrate|taux d.apprentissage|tasa de aprendizaje"
     "|taxa de aprendizado|tasso di apprendimento"
     "|скорость обучения",
+    "total loss": "总损失值|总损失|總損失|总体损失|総損失|合計損失|総ロス|合計ロス|トータルロス"
+    "|전체 ?손실|총 ?손실|총 ?로스"
+    "|gesamtverlust|pertes? totales?|p[ée]rdida total|perda total|perdita totale"
+    "|общ\\w+ потер[яьи]|общ\\w+ лосс|суммарн\\w+ потер[яьи]|суммарн\\w+ лосс",
+    "cross entropy": "交叉熵|クロスエントロピー|교차 ?엔트로피|kreuzentropie"
+    "|entropie crois[ée]e|entrop[íi]a cruzada"
+    "|кросс[- ]?энтропи[яи]",
+    "total": "合計|合计|总计|總計|总和|총합|합계",
     "loss": "损失函数值|损失值|损失|損失値|損失值|損失|ロス|손실값|손실|로스|verlust|pertes?|p[ée]rdida"
     "|perdas?|perdita"
     "|функция потерь|потер[яьи]|лосс",
@@ -33,10 +41,13 @@ _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "time": "耗时|耗時|用时|用時|时间|時間|시간|zeit|temps|tiempo|время",
     "best": "最佳|最优|最優|最好|最良|最高|最低|최고|최적|bester?|meilleure?|mejor|лучш\\w+",
     "saving": "保存|저장|gespeichert|enregistr\\w+|guardad\\w+|сохран\\w+",
+    "current": r"当前(?=[\s:：=]*$)|當前(?=[\s:：=]*$)|現在(?=[\s:：=]*$)|현재(?=[\s:：=]*$)|текущ\w+(?=[\s:=]*$)",
     "": "当前|當前|目前|現在の|현재|第|aktuelle?r?|текущ\\w+",
 }
 # `Validierungsverlust` is `validation loss`; the first part must stay a word of its own.
 _COMPOUND = re.compile(r"(?i)\b(validierungs|trainings|test)(?=verlust|genauigkeit)")
+# `损失为: 2.5`, `ロスは 2.5`, behind a word that is known
+_PARTICLE = re.compile(r"(?<=[a-z])\0+(?:为|為|是|は|이|가|은|는)(?![^\W\d_])")
 _SIGNS = str.maketrans("：，；（）｜。、＝【】％／", ":,;()|.,=[]%/")
 _LATIN = r"(?<![^\W\d_])(?:%s)(?![^\W\d_])"
 
@@ -67,5 +78,6 @@ def english(text: bytes) -> bytes:
     spoken = foreign.sub(
         lambda word: f"\0{_ENGLISH[int((word.lastgroup or 'w0')[1:])]}\0", read.translate(_SIGNS)
     )
+    spoken = _PARTICLE.sub("\0", spoken)
     spoken = re.sub(r"\0+", " ", re.sub(r"(?<=\s)\0+|\0+(?=\s)", "", spoken))
     return (spoken if read[:1].isspace() else spoken.lstrip()).encode()

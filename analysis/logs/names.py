@@ -7,6 +7,7 @@ unit behind it, so every metric has a column.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 
 from gputel.analysis.logs import values
@@ -93,7 +94,8 @@ def is_evaluation(column: str) -> bool:
 
 
 def legal(name: str) -> str:
-    return re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "value"
+    """The name as a column: letters of any script, digits and `_`."""
+    return re.sub(r"\W+", "_", unicodedata.normalize("NFC", name)).strip("_") or "value"
 
 
 def title(name: str) -> str:

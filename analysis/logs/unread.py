@@ -57,6 +57,7 @@ _MEASURES = _Vocabulary(
         *b"objf recon psnr".split(),
         # letters beyond ASCII keep their case
         *"verlust perte rdida 损失 損失 ロス 손실 отер ОТЕР лосс Лосс".encode().split(),
+        *"熵 エントロピー 엔트로피 нтроп".encode().split(),
     ),
     tuple(b"bpb bpc mae return f1 ce mse perd".split()),
     lazy_regex(rb"bp[bc]\b|\bmae\b|(?<![a-z])returns?(?![a-z])|f1\b|\b[bc]?ce\b|\bmse\b|\bperd(?:as?|ita)\b"),

@@ -27,7 +27,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 HOME = Path(__file__).parent
 GENERATED = HOME / "formats.json"
 MUST = frozenset({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu", "val_loss", "step"})
-_SLOT = re.compile(r"(?<!\?P)<(\d*[A-Za-z]\w*)(?::(\w*))?(?::([^<>]+))?>")
+_SLOT = re.compile(r"(?<!\?P)<(\d*[^\W\d_]\w*)(?::(\w*))?(?::([^<>]+))?>")
 _WHOLE = frozenset(
     "step total_steps iteration batch index length count total epochs "
     "world_size gpus gpus_available gpus_per_node nodes vocab_size depth heads".split()
@@ -229,7 +229,7 @@ def _pattern(line: Mapping[str, Any], format_name: str, words: Vocabulary, place
 
 def _closed(line: str, name: str, place: str) -> None:
     """Refuses a slot without an end, which would be a literal that no line has."""
-    slot = re.search(r"(?<![\\P])<[A-Za-z][\w:]*", _SLOT.sub("", line))
+    slot = re.search(r"(?<![\\P])<[^\W\d_][\w:]*", _SLOT.sub("", line))
     if slot:
         fault = f"'{name.rpartition('.')[2]}' has a slot without an end: {slot.group()}"
         raise GputelError(place, fault, f"write {slot.group()}>, or \\{slot.group()} for the text itself")
@@ -242,7 +242,8 @@ def _expand(line: str, words: Vocabulary) -> tuple[re.Pattern[bytes], dict[str, 
     def slot(found: re.Match[str]) -> str:
         column, unit, source = found[1], (found[2] or "").strip("_") or None, found[3]
         kind = {"text": "text", "word": "text", "clock": "clock"}.get(unit or "", "number")
-        group = column if column[0].isalpha() else f"_{column}"
+        group = column if column.isascii() else "value"  # as regexes of bytes have it
+        group = group if group[0].isalpha() else f"_{group}"
         group = group if group not in fields else f"{group}_{len(fields)}"
         fields[group] = words.named(column, source or column, None if kind != "number" else unit, kind)
         whole = column in _WHOLE and unit not in values.COUNTS  # `1.5K` of steps is a fraction of thousands

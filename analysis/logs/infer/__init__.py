@@ -16,7 +16,7 @@ from gputel.analysis import text
 from gputel.analysis.logs import formats
 from gputel.analysis.logs.infer import blocks, loops, main_line, other_domains, short_sets
 from gputel.analysis.logs.infer.candidates import Candidate, is_best, make_candidate
-from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PARTS, TRAINED
+from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
 from gputel.analysis.logs.infer.losses import is_average
 from gputel.analysis.logs.infer.places import Named, is_place
@@ -228,7 +228,9 @@ def _average_as_loss(chosen: list[Candidate]) -> list[Candidate]:
     averages = [cell.column for line in records for cell in line.metrics if _is_average_loss(cell)]
     trained = [name for name in columns if not (name.endswith("_avg") or is_evaluation(name))]
     losses = [name for name in trained if LOSS.search(name)]
-    parts = any(PARTS.search(name) or OPPOSED.search(name) or GLUED.search(name) for name in columns)
+    others = [name for name in trained if name not in losses[:1] and not SCORED.search(name)]
+    parts = any(regex.search(name) for name in others for regex in (PARTS, PART_LOSS, OPPOSED, GLUED))
+    parts = parts or any(map(OPPOSED.search, losses))
     only = averages[:1] or (losses if len(losses) == 1 and not parts else _in_turn(records))
     if "loss" in columns or not only:
         return chosen

@@ -381,7 +381,7 @@ def _is_epoch(candidate: Candidate, begins_with: bytes) -> bool:
     """Whether it is `Epoch 3/10` above the lines of that epoch, and not prose about epochs."""
     words = begins_with.split(b" - ")[-1]  # `ResNet18 - Epoch 3/10`
     begins = words.lstrip(b" =-*#[>").lower().startswith((b"ep", b"start", b"begin", b"train"))
-    begins = begins and not _OPTION.match(words)
+    begins = begins and not (_OPTION.match(words) or _EVALUATION.search(b" ".join(candidate.shape.english)))
     return (
         begins
         and set(candidate.columns) <= {"epoch", "epochs"}

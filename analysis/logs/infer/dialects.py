@@ -47,7 +47,12 @@ LOSSES = (
     "trained_logloss trained_log_loss trained_mlogloss trained_binary_logloss trained_multi_logloss "
     "trained_multiclass trained_rmse trained_mse trained_mae trained_l2 trained_l1 trained_error trained_err "
     "trained_deviance traindeviance learn criterion nll_loss bits_per_token main_loss bce trained_bce "
-    "l train total tot"
+    "l train"
+).split()
+# Their sum, where parts stand beside it.
+TOTALS_OF_PARTS = (
+    "total tot losses loss_sum sum_loss losses_sum full_loss joint_loss combined_loss final_loss "
+    "sum all overall combined"
 ).split()
 # Those that a training may also raise.
 OBJECTIVES = {"objective", "objective_function", "objf"}
@@ -58,7 +63,7 @@ AVERAGED = re.compile(r"(?:^|_)(?:overall|global|running|average|avg|mean|smooth
 OF = re.compile(r"_(?:for|over|on)_.*$")
 # Beside one of these, `total` is their sum: the loss. Two of them are parts, and neither is the loss.
 PARTS = re.compile(
-    r"(?i)(?:^|_)(?:policy|value|mse|reg|kld?|bce|ce|nll|cross_?entropy|xent|smooth_?l1|l1|l2|dice|focal|box|obj|cls"
+    r"(?i)(?:^|_)(?:main|aux\w*|policy|value|mse|reg|kld?|bce|ce|nll|cross_?entropy|xent|smooth_?l1|l1|l2|dice|focal|box|obj|cls"
     r"|recon\w*|rec|adv)(?:$|_)"
 )
 
@@ -80,10 +85,18 @@ TOKEN_RATES = {"tok/s", "tok/sec", "toks/s", "tokens/s", "tokens/sec", "token/s"
 # A loss by another name, if it is the only one: `NER loss`. These names are of parts, and of regularizers.
 LOSS = re.compile(
     r"(?i)^(?!\w*best_)(?!(?:min|max|actor\w*|critic\w*|aux\w*|entropy|gen|generator|disc\w*|d|g|style|content|commit\w*|perceptual|z)_)"
-    r"(?:\w+_loss|loss_(?!scal|weight|coe|factor|avg|(?:d|g|p|pi|v|q\d?|value|policy|actor|critic)$|disc|gen|enc|dec|\d)[a-z]\w*)$"
+    r"(?:\w+_loss|loss_(?!scal|weight|coe|factor|avg|(?:d|g|p|pi|v|q\d?|value|policy|actor|critic)$|disc|gen|enc|dec|\d)[a-z]\w*"
+    r"|(?:mse|l1|bce|nll|ce|crossentropy|smoothl1|huber|focal|dice|ctc)loss)$"
 )
 # `cutloss` or `LossV`, a loss of something
-GLUED = re.compile(r"(?i:(?<!val)(?<!train)(?<!valid)(?<!test)[a-z]loss$)|^Loss[A-Z]\w*$")
+GLUED = re.compile(r"(?i:(?<!val)(?<!train)(?<!valid)(?<!test)[a-z0-9]loss$)|^Loss[A-Z]\w*$")
+# Any loss with a name of its own: of several such parts none is the loss
+PART_LOSS = re.compile(
+    r"(?i)^(?!\w*best_)(?!(?:min|max)_)"
+    r"(?:\w*[^\W_]_loss|loss_(?!scal|weight|coe|factor|avg|mean|ema|smooth|std|sum|all|total|tot$|diff|delta|chang)[^\W_]\w*)$"
+)
+# Measures that share a word with a part: `dice score`
+SCORED = re.compile(r"(?i)(?:score|acc\w*|coe\w*|iou|similarity|metric|map|ap\d*)$")
 # Losses of networks that play against each other: such a run has no total.
 OPPOSED = re.compile(r"(?i)^(?:gen|generator|disc|discriminator|d|g|style|content|perceptual)_(?:\w+_)?loss$")
 # Measures that say what they are only together with the place.

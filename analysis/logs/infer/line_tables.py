@@ -175,7 +175,7 @@ def _looks(parts: list[str], unlike: Sequence[bytes]) -> str | None:
     """A regex for the beginning of the line, which a torn line still has; None if other lines match it."""
     for size in range(1 if len(parts) < 5 else 3, len(parts) - 1, 2):
         head = "".join(parts[:size])
-        looks = re.sub(r"<[A-Za-z]\w*(?::[\w/%]*)?(?::[^<>]+)?>", lambda _: _PLAIN, head)
+        looks = re.sub(r"<[^\W\d_]\w*(?::[\w/%]*)?(?::[^<>]+)?>", lambda _: _PLAIN, head)
         regex = re.compile(looks.encode())
         if not any(regex.search(other) for other in unlike):
             return looks

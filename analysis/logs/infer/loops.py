@@ -306,14 +306,23 @@ def announcements(
     `opening` are the lines that only say where the records below them stand.
     """
     totals = _totals(main)
-    usual = total(main)
+    usual = _trained_total(main, totals, lines)
     texts: dict[str, None] = {} if totals else _announced_apart(main, lines, opening)
-    for row in range(1, len(totals)):
-        if totals[row] != usual and totals[row - 1] == usual:
+    for row in range(len(totals)):
+        if totals[row] != usual and (totals[row - 1] == usual or row == 0):
             text = _announcement(lines, main.shape.lines[row])
             if text is not None:
                 texts[re.sub(r"\d+", "0", text)] = None
     return [table for at, text in enumerate(texts) for table in _pattern(text, at)]
+
+
+def _trained_total(main: Candidate, totals: Sequence[int], lines: Sequence[bytes]) -> int | None:
+    """The total that most records count to, but for those of loops that a line above announces."""
+    begins = [row for row in range(len(totals)) if row == 0 or totals[row] != totals[row - 1]]
+    announced = {row: _announcement(lines, main.shape.lines[row]) is not None for row in begins}
+    loops = {totals[row] for row in begins} - {totals[row] for row in begins if not announced[row]}
+    trained = Counter(each for each in totals if each not in loops) or Counter(totals)
+    return trained.most_common(1)[0][0] if trained else None
 
 
 def _announced_apart(

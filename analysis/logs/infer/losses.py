@@ -13,8 +13,10 @@ from gputel.analysis.logs.infer.dialects import (
     LOSSES,
     OBJECTIVES,
     OF,
+    PART_LOSS,
     PARTS,
     SETS,
+    TOTALS_OF_PARTS,
     TRAINED,
 )
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
@@ -22,8 +24,12 @@ from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.names import is_evaluation, legal
 
 LASTS = re.compile(r"(?i)(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)")
+_RAW = re.compile(
+    r"(?:train_)?(?:(?:raw|inst|instant\w*|curr|latest|last)_loss|loss_(?:raw|inst|instant\w*|cur|last))"
+)
 _FEW = 3  # losses, from which on they have a range
 _TOTAL = re.compile(r"(?:total|overall)_loss|loss_(?:total|overall)")
+_GLUED_LOSS = re.compile(r"(?<=[^\W_])loss$")  # `SmoothL1Loss`
 _BESIDE_LOSS = {"lr", "grad_norm", "dt_ms", "tok_per_sec", "val_loss"}
 _BATCHES = {"index", "step", "iteration", "batch"}
 _LAST_DIGITS = 2.5  # by which a sum of rounded figures may differ from the rounded sum
@@ -34,15 +40,18 @@ def with_loss(cells: list[Named], shape: LineShape) -> list[Named]:
 
     An objective with negative values is a likelihood that rises, and no loss.
     """
+    cells = _with_raw(cells)
     if {"loss", "loss_avg"} & {cell.column for cell in cells}:
         return _total_of_parts(cells, shape)
     normal = [normal_name(cell) for cell in cells]
     plain = _with_rate(cells, [_plain(word, alone=len(cells) == 1) for word in normal], shape)
-    trained = next((word for word in LOSSES if word in plain), None)
-    parts = {word.removesuffix("_loss") for word in plain if PARTS.search(word) and not is_evaluation(word)}
-    if trained is None or (len(parts) > 1 and PARTS.search(trained)):
-        return cells
-    if trained in ("total", "tot") and not parts and not _is_in_epoch(cells):
+    named = [_GLUED_LOSS.sub("_loss", word) for word in plain if not is_evaluation(word)]
+    parts = {word.removesuffix("_loss") for word in named if PARTS.search(word)}
+    trained = _total(cells, plain, shape) or next((word for word in LOSSES if word in plain), None)
+    is_part = trained is not None and PARTS.search(_GLUED_LOSS.sub("_loss", trained)) is not None
+    is_part = is_part and not any(cell.source.lower() == "main/loss" for cell in cells)  # of the main model
+    beside = parts | {word for word in named if PART_LOSS.search(word) and not word.startswith("best_")}
+    if trained is None or (is_part and len({word.removesuffix("_loss") for word in beside}) > 1):
         return cells
     means = [is_mean for word, is_mean in zip(plain, map(_is_mean, normal), strict=True) if word == trained]
     renamed = [
@@ -55,6 +64,44 @@ def with_loss(cells: list[Named], shape: LineShape) -> list[Named]:
     return _once_named(cells, renamed)
 
 
+def _with_raw(cells: list[Named]) -> list[Named]:
+    """Names the loss of the current batch `loss`, beside an average: `smoothed loss: 2.7, raw loss: 2.5`."""
+    columns = [cell.column for cell in cells]
+    raw = next((cell for cell in cells if _RAW.fullmatch(_underscored(cell.source))), None)
+    if "loss" in columns or "loss_avg" not in columns or raw is None:
+        return cells
+    return [replace(cell, column="loss") if cell is raw else cell for cell in cells]
+
+
+def _total(cells: list[Named], plain: Sequence[str], shape: LineShape) -> str | None:
+    """The name of the sum of parts, where such parts stand beside it; `all` may also be of all classes.
+
+    It is a sum if a part is called a loss, or if the parts add up to it.
+    """
+    word = next((word for word in TOTALS_OF_PARTS if word in plain), None)
+    if word is None:
+        return None
+    beside = [
+        (c, w) for c, w in zip(cells, plain, strict=True) if w not in (word, "") and not is_evaluation(w)
+    ]
+    losses = [c for c, w in beside if PART_LOSS.search(w)]
+    parts = losses if len(losses) > 1 else [c for c, w in beside if PARTS.search(w)]
+    if word in ("total", "tot"):
+        return word if parts or _is_in_epoch(cells) else None
+    if "loss" in word:
+        return word if parts else None
+    whole = cells[plain.index(word)]
+    sums = _exceeds(whole, losses, shape) if losses else _adds_up(whole, parts, shape)
+    return word if sums else None
+
+
+def _exceeds(whole: Named, parts: Sequence[Named], shape: LineShape) -> bool:
+    """Whether a figure is larger than any of the parts, on nearly all lines."""
+    rows = [*zip(*(numbers(shape.column(cell.at)) for cell in (whole, *parts)), strict=False)]
+    larger = sum(row[0] >= max(row[1:]) for row in rows)
+    return bool(rows) and larger >= 0.9 * len(rows)
+
+
 def _total_of_parts(cells: list[Named], shape: LineShape) -> list[Named]:
     """Calls `total_loss` the loss if it is the sum of what is printed as `loss` and of the other parts.
 
@@ -64,15 +111,17 @@ def _total_of_parts(cells: list[Named], shape: LineShape) -> list[Named]:
     total = next((cell for cell in cells if _TOTAL.fullmatch(_underscored(cell.source))), None)
     parts = [c for c in cells if c.column and c.column.endswith("loss") and c not in (loss, total)]
     parts = [cell for cell in parts if not is_evaluation(cell.column or "")]
-    if loss is None or total in (None, loss) or not parts or not _adds_up(loss, total, parts, shape):
+    if loss is None or total in (None, loss) or not parts or not _adds_up(total, [loss, *parts], shape):
         return cells
     columns = {loss.at: f"{loss.column}_", total.at: loss.column}
     return [replace(cell, column=columns.get(cell.at, cell.column)) for cell in cells]
 
 
-def _adds_up(loss: Named, total: Named, parts: Sequence[Named], shape: LineShape) -> bool:
-    """Whether the total is the loss and a constant times the sum of the parts, up to its last digits."""
-    columns = [shape.column(cell.at) for cell in (loss, total, *parts)]
+def _adds_up(total: Named, parts: Sequence[Named], shape: LineShape) -> bool:
+    """Whether the total is the first part and a constant times the sum of the others, up to its last digits."""
+    if len(parts) < 2:
+        return False
+    columns = [shape.column(cell.at) for cell in (parts[0], total, *parts[1:])]
     rows = [row for row in zip(*map(numbers, columns), strict=False) if all(map(math.isfinite, row))]
     if len(rows) < _FEW or all(row[0] == row[1] for row in rows):
         return False
@@ -131,13 +180,13 @@ def normal_name(cell: Named) -> str:
 
 
 def _underscored(source: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", source.lower()).strip("_")
+    return re.sub(r"[\W_]+", "_", source.lower()).strip("_")
 
 
 def _plain(word: str, *, alone: bool) -> str:
     """Drops words such as `mean` and `batch`, unless it is the only value: that may be a mean of anything."""
     bare = word if alone else CURRENT.sub("", AVERAGED.sub("", OF.sub("", word)).strip("_"))
-    return TRAINED.sub("trained_", bare)
+    return TRAINED.sub("trained_", bare or word)
 
 
 def _with_rate(cells: list[Named], plain: list[str], shape: LineShape) -> list[str]:

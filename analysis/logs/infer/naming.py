@@ -63,6 +63,7 @@ _EVALUATED = re.compile(r"(?i)(?:vali?|valid|validation|eval|test|dev|cv)_loss")
 _WHOLE = re.compile(r"(?i)(?:total|overall)_loss|loss_(?:total|overall)")  # of `mean loss/overall_loss`
 _QUALIFIERS = frozenset("mean avg average running loss losses train training metrics batch".split())
 _DIGIT_FIRST = re.compile(r"\d{1,3}[A-Za-z]+_\w+")  # `2d_loss`
+_SIZES = frozenset({"depth", "heads", "nodes", "gpus"})  # of a model or a machine, whole numbers elsewhere
 _PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
     r"(?i)(?:^|[\W_])(?:data|load\w*|batching|forward|fwd|backward|bwd|optim\w*|update|sampl\w*|collect\w*|learn\w*|inference)"
     r"[ _-]*(?:time|took|duration|secs?|seconds)(?:$|[\W_])"
@@ -217,6 +218,8 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     if slot.key.lower() in ENTIRE and (slot.unit or integers(column) is not None) and not counts_on:
         return Named(replace(slot, column="total"), None, source=slot.key)
     named = _known(slot, column, words)
+    if named.column in _SIZES and places.has_fractions(column):
+        return replace(named, column=f"{named.column}_")  # `depth: 0.53`, a measure
     if named.column == "total_steps" and _rises(column) and len({*column}) > len(column) / 2:
         return replace(named, column="step")  # `total/steps`, which counts those that are done
     if named.column == "loss" and _is_list(slot, shape):

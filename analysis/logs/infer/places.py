@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from gputel.analysis.logs.infer.dialects import MEASURE, SETS
 from gputel.analysis.logs.infer.shapes import BAR, LineShape
-from gputel.analysis.logs.infer.slots import SAMPLES, Slot, counter, integers, is_samples
+from gputel.analysis.logs.infer.slots import SAMPLES, SECONDS, Slot, counter, integers, is_samples
 from gputel.analysis.logs.names import legal
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -21,6 +21,7 @@ PLACES = {"step": "total_steps", "iteration": "total_steps", "batch": "total_ste
 _RATE = lazy_regex(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
 _OF_SAMPLES = lazy_regex(rb"(?i)\W{0,3}(?:samples?|images?|tokens?|examples?|sentences?|frames?|words?)\b")
 _NOT_BEGUN = lazy_regex(rb"<\?, *\?\w+/s\][A-Za-z]")
+_THOUSANDS = ("k", "K", "M")
 _STEPS = ("step", "iteration", "batch")
 
 
@@ -176,6 +177,10 @@ def _pair(
     cell: Named, total: Named, epoch: Named | None, shape: LineShape, *, counted: bool
 ) -> tuple[Named, Named] | None:
     """A value and its total as places, else None; `counted` says that the line names a step already."""
+    if cell.slot.column == "aside":
+        return None
+    if cell.slot.unit in _THOUSANDS and total.slot.unit in _THOUSANDS:
+        return _rounded_pair(cell, total, epoch, shape, counted=counted)
     values, totals = integers(shape.column(cell.at)), integers(shape.column(total.at))
     is_nameless = cell.slot.key is None or _counts_unnamed(cell, shape)
     if not values or not totals:
@@ -184,7 +189,7 @@ def _pair(
         values == totals and len(values) > 1 and not (epoch and cell.column in _STEPS)
     ):  # a count that was reached
         return None
-    if is_nameless and (total.unit or counted):
+    if is_nameless and (total.unit or counted or total.slot.unit in SECONDS):
         return None
     within = epoch and (cell.column in _STEPS or _counts_within(cell, shape))
     if not is_nameless and not (epoch and within and _restarts(values, cell, epoch, shape)):
@@ -196,6 +201,24 @@ def _pair(
         return replace(cell, column="samples", source="#"), total
     place, whole = ("index", "length") if epoch else ("step", "total_steps")
     return _as_places(cell, total, place, whole, guessed=is_nameless)
+
+
+def _rounded_pair(
+    cell: Named, total: Named, epoch: Named | None, shape: LineShape, *, counted: bool
+) -> tuple[Named, Named] | None:
+    """`[2.5k/75.0k]`: a step that never falls and its total, unless the line has an epoch or a step already."""
+    known = cell.column in _STEPS
+    counts = [float(value) for value in shape.column(cell.at)]
+    scales = {cell.slot.unit, total.slot.unit}
+    if (counted and not known) or epoch or not (known or cell.slot.key is None):
+        return None
+    if len(counts) < 2 or any(b < a for a, b in pairwise(counts)) or "" in scales:
+        return None
+    place = cell.column if known else "step"
+    return (
+        replace(cell, column=place, unit=cell.slot.unit, source=cell.source or "#", guessed=not known),
+        replace(total, column="total_steps", unit=total.slot.unit, source=total.source or "#"),
+    )
 
 
 def _as_places(cell: Named, total: Named, place: str, whole: str, *, guessed: bool) -> tuple[Named, Named]:

@@ -25,7 +25,7 @@ _UNIT = (
     rb"(?:ms|us|\xc2\xb5s|ns|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|%%|[KkMGTB]i?[Bb]|[KkMGBT]"
     rb"|[A-Za-z]{1,10}/(?:sec(?:ond)?|s|it(?:er)?|step|batch|update|gpu/s|s/gpu|GPU)|/(?:s|sec|it)|[TPG]FLOP/?S|[TPG]?FLOPs?(?:/s)?|dB|W|J|z)"
 ) % ()
-UNIT = re.compile(rb" ?(?P<unit>%b)(?![\w/?]|\.\d|\s*=|:\S)" % _UNIT)
+UNIT = re.compile(rb" ?(?P<unit>%b)(?:(?<=[kKM])(?= ?/ *\Z)|(?![\w/?]|\.\d|\s*=|:\S))" % _UNIT)
 SUFFIX = re.compile(rb"(?P<suffix>[kKMBGT])(?= ?[A-Za-z]{1,10}/s)")  # 81.2k tok/s
 _COUNTED = rb"(?:epochs?|batch(?:es)?|iters?|steps?)"
 COUNTED = re.compile(_COUNTED + rb"(?![\w/])")  # 1epoch, 100batch
@@ -47,10 +47,12 @@ _GLUED = rb"|".join(
     )
 )
 VALUE = re.compile(
-    rb"(?:%b)\d+(?=[]/:,)|]|\s|$)|(?<![\w.])(?<!\w@)(?<!cuda:)"
+    rb"(?:%b)\d+(?=[]/:,)|]|\s|$)|(?<=\be)\d+(?=[,:|\]]? +(?:it|iter|b|batch|s|step)s?\b)"
+    rb"|(?<![\w.])(?<!\w@)(?<!cuda:)"
     rb"(?:%b|%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?: ?[AaPp][Mm]\b)?(?![\w:])"
     % (_GLUED, STAMP, values.DURATION_GRAMMAR)
-    + rb"|(?:%b)(?!(?<=\.)\s+[A-Za-z])(?=(?:%b)(?![\w/])|(?<=[\d.])%b|(?<=\d)%b\b|(?<=\d)%b|(?!\w|\.\w)))"
+    + rb"|(?:%b)(?!(?<=\.)\s+[A-Za-z])(?=(?:%b)(?![\w/])|[kKM] ?/ *\d[\d.]*[kKMB]\b"
+    rb"|(?<=[\d.])%b|(?<=\d)%b\b|(?<=\d)%b|(?!\w|\.\w)))"
     % (NUMBER, _UNIT, _RATE, _COUNTED, ORDINAL)
     + rb"|(?:(?<=[=:])|(?<=[=:] ))(?:N/A|n/a|None|null|-)(?=[\s,;|)\]}]|$)"
 )

@@ -19,7 +19,8 @@ from gputel.analysis.logs.patterns import lazy_regex
 _APART = lazy_regex(r"(?:^|\s)/\s")  # `STATE observe / ACTION 0.0 / EPSILON 0.1`
 _STRIPPED = " \t'\"=:([{<|>~*@-"
 _SHORT = r"(?<!\b[Vv]al)(?<!\bVAL)"  # `Val. Loss`
-_CUTS = lazy_regex(rf"[|,;~{{}}\[\t=•│┃]|  |>>|->|\)\s|\]|(?<=\s)-\s|{_SHORT}\.\s")
+_OF_LOSS = r"(?:(?<!\bavg\.\s)(?<!\binst\.\s)(?<!\bcurr\.\s)|(?!loss))"  # `Avg. Loss`
+_CUTS = lazy_regex(rf"(?i)[|,;~{{}}\[\t=•│┃]|  |>>|->|\)\s|\]|(?<=\s)-\s|{_SHORT}\.\s{_OF_LOSS}")
 _RIGHT_END = lazy_regex(r"[|,;)\]}~\t]|  |\s-\s|$")
 _SOURCE = lazy_regex(r"[(\[][\w./]+:$")  # (trainer:732)
 _WRAPPED = lazy_regex(r"\b(?:tensor|Tensor|array|Array|DeviceArray|(?:np|jnp|numpy|torch)\.\w+)\(\[?$")
@@ -36,7 +37,16 @@ _JOINED = lazy_regex(rb"[A-Za-z]\w*-$")
 _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
 _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
-_AVERAGED = lazy_regex(r"(?:avg|average|mean|smoothed)[ _](.+)")
+_CURRENTS = {"cur", "curr", "current", "now", "last", "latest", "raw", "batch", "this batch", "instant"}
+_OF_TWO = (
+    r"train(?:ing)?|vali?|valid(?:ation)?|test|eval|dev|cur(?:r(?:ent)?)?|batch|raw|avg|average|mean|smoothed"
+)
+# `loss (cur/avg): 2.5/2.7`, `train/val loss: 2.5/2.7`
+_BOTH_LOSSES = lazy_regex(
+    rf"(?i)(?:(?P<what>[a-z].*?)[ _]*[(\[ ] ?)?(?P<first>{_OF_TWO}) ?/ ?(?P<second>{_OF_TWO})"
+    r"(?:[)\]]| (?P<behind>\w+))?"
+)
+_AVERAGED = lazy_regex(r"(?:avg|average|mean|smoothed|running)[ _](.+)")
 _A_STEP = lazy_regex(r"(?i)(?:step|iter|iteration|epoch|round|batch|update)s?$")
 # `(50 iterations in`, `(51 effective words)`
 _COUNTS_WORDS = lazy_regex(r" [a-z]{3,}(?!\w)(?! *\))|(?: [a-z]{3,}){2}\)")
@@ -47,13 +57,15 @@ _BOTH = lazy_regex(r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|updat
 _PLACE_BEHIND = lazy_regex(
     r"(?i)(?:-|(?:st|nd|rd|th)[ -]+)(?P<place>epoch|step|iteration)\b(?!\s*[:=#]?\s*$)"
 )
-_SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
+SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
 _LETTERED = lazy_regex(rb"[ ,;|]+(?P<letter>[A-Z])[ _-]?(?P<word>[A-Za-z]+)")
 _DIGIT = lazy_regex(rb"\d")
 _PER_STEP = lazy_regex(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch|update)")
 _SEVERAL = 6  # values, of which a counter has more than two
 PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|round|(?:mini-?)?batch|update)(?:e?s)?"
 PLACES = lazy_regex(rf"(?i){PLACE}")
+_MINIMUM = lazy_regex(rb"(?i) min[ _](?:\w+[ _])?(?:loss|err|error|mse|mae)\b")  # `epoch 3 min loss 0.2`
+_MILLIONS = lazy_regex(rb"m (?:tokens?|toks?|params|parameters|samples|frames)\b")
 _RATE = lazy_regex(rb" +[A-Za-z]{1,10}/[A-Za-z]{1,5} *(?P<colon>[:=]?) *")
 _COUNTED_FIRST = lazy_regex(rb"\s+%b\s.*[A-Za-z]" % COUNTED.pattern)
 
@@ -80,12 +92,13 @@ def find_slots(shape: LineShape) -> list[Slot]:
             right = right.lstrip()  # `第 3 轮 损失: 2.5`
         counted = COUNTED.match(right)
         glued = at + 1 < shape.slots and UNIT.fullmatch(right)  # to the next value: `E01 B0010`
-        named = _left_key(left, at > 0) is not None
+        printed = _left_key(left, at > 0)
         no_unit = (
             counted
             or glued
             or _names_one_of_several(right, shape.english)
-            or _names_the_next(shape.english[at + 1 :], named=named)
+            or (PLACES.fullmatch(printed or "") and _MINIMUM.match(right))
+            or _names_the_next(shape.english[at + 1 :], named=printed is not None)
         )
         unit, scale, rest = (None, "", right) if no_unit else _unit(right)
         behind = rest.decode(errors="replace")
@@ -105,10 +118,11 @@ def find_slots(shape: LineShape) -> list[Slot]:
             row[-1] = replace(row[-1], key=None, column="range")
         elif slot.key is None and row:
             slot = _beside(slot, row[-1], left, behind)
-            slot = _as_change(slot, shape)
+            slot = _in_square_brackets(_as_change(slot, shape), row[-1], left, behind, shape)
             both = _BOTH.fullmatch(row[-1].key or "") if slot.column == "total" else None
             if both:
                 row[-1], slot = replace(row[-1], key=both[1]), replace(slot, key=both[2], column=None)
+            row[-1], slot = _both_losses(row[-1], slot)
         if behind[:1] in (")", "]") and _is_source(slot, left, shape):
             slot = replace(slot, key=None, column="source")
         if slot.key is None and slot.column is None:
@@ -242,6 +256,8 @@ def _unit(right: bytes) -> tuple[str | None, str, bytes]:
     short = scale["suffix"].decode() if scale else ""
     if not unit:
         return None, short, rest
+    if unit["unit"] == b"m" and _MILLIONS.match(rest):
+        return "M", short, rest[unit.end() :]
     return unit["unit"].decode(errors="replace"), short, rest[unit.end() :]
 
 
@@ -273,11 +289,43 @@ def _beside(slot: Slot, before: Slot, left: str, behind: str) -> Slot:
         return replace(slot, column="share")
     if _OF.fullmatch(left):
         return replace(slot, key=f"{before.key or ''} total".strip(), column="total")
-    apart = slot.unit in _SECONDS and before.unit is None  # `ITERATION 14 (165.40s)`
+    apart = slot.unit in SECONDS and before.unit is None  # `ITERATION 14 (165.40s)`
     counted = _COUNTS_WORDS.match(behind) is not None
     if left.strip() == "(" and before.key and not ((slot.unit and "/" in slot.unit) or apart or counted):
         return replace(slot, key=f"{before.key}()")
     return slot
+
+
+def _in_square_brackets(slot: Slot, loss: Slot, left: str, behind: str, shape: LineShape) -> Slot:
+    """Takes `loss: 1.23 [1.30]` for an average where it is always near the loss, and no lowest one so far."""
+    if (
+        slot.key
+        or slot.column
+        or left.strip() != "["
+        or behind[:1] != "]"
+        or "loss" not in (loss.key or "").lower()
+    ):
+        return slot
+    pairs = [*zip(map(_float, shape.column(loss.at)), map(_float, shape.column(slot.at)), strict=True)]
+    near = sum(0 < loss / 2 <= mean <= 2 * loss for loss, mean in pairs)
+    is_mean = near >= 0.9 * len(pairs) and any(mean > loss for loss, mean in pairs)
+    return replace(slot, key=f"{loss.key}()") if is_mean and integers(shape.column(slot.at)) is None else slot
+
+
+def _float(value: bytes) -> float:
+    return float(value) if values.NUMBER.fullmatch(value) and b"," not in value else float("nan")
+
+
+def _both_losses(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
+    """Names two values that one name announces, as in `loss (cur/avg): 2.5/2.7`; one with a total is no average."""
+    if slot.column == "total" and (before.key or "").endswith("()"):
+        return replace(before, key=None, column="aside"), slot  # `loss 2.5 (12/12 s)`
+    names = _BOTH_LOSSES.fullmatch(before.key or "") if slot.column == "total" else None
+    what = names and (names["what"] or names["behind"])
+    if not names or not what or names["first"].lower() == names["second"].lower():
+        return before, slot
+    keys = [f"{names[each]} {what}" for each in ("first", "second")]
+    return replace(before, key=keys[0]), replace(slot, key=keys[1], column=None)
 
 
 def _as_change(slot: Slot, shape: LineShape) -> Slot:
@@ -312,7 +360,7 @@ def _neighbors(row: list[Slot], shape: LineShape) -> list[Slot]:
         if slot.column == "total" and (before.key or "").lower() in _PARTS:
             row[at - 1], row[at] = replace(before, key=None), replace(slot, key=None)
         elif before.key and slot.key:
-            row[at] = replace(slot, key=_shared(before.key, slot.key))
+            row[at] = replace(slot, key=_shared(before.key, slot, shape))
         elif before.key and not _A_STEP.search(before.key) and _is_counter_first(slot, shape):
             row[at - 1], row[at] = replace(before, key=None), replace(slot, key=before.key, column=None)
         elif slot.key and at > 1 and before.column is None and integers(shape.column(at - 1)) is None:
@@ -323,10 +371,15 @@ def _neighbors(row: list[Slot], shape: LineShape) -> list[Slot]:
     return row
 
 
-def _shared(before: str, key: str) -> str:
+def _shared(before: str, slot: Slot, shape: LineShape) -> str:
     """The second name in `loss train: 1.2, val: 1.3` and `nll 1.2 (avg 1.3)`, which print the measure once."""
+    key = slot.key or ""
     if key.lower() in _AVERAGES:
         return f"{before}()"
+    averaged = _AVERAGED.fullmatch(before.lower().replace(".", ""))
+    inside = words_before(shape, slot.at).strip()[:1] in ("(", "[")
+    if averaged and inside and key.lower() in _CURRENTS and integers(shape.column(slot.at)) is None:
+        return f"current {averaged[1]}"  # `avg loss: 2.7 (cur 2.5)`
     measure = [word for word in before.split() if word.lower() not in _SETS]
     if key.lower() in _SETS and 0 < len(measure) < len(before.split()):
         return f"{_SETS[key.lower()]} {' '.join(measure)}"

@@ -1,0 +1,155 @@
+"""Parts of a loss keep their names; a total is the loss, whatever it is called and in whatever language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import gputel
+
+
+def records_of(folder: Path, line: str, **sums: tuple[str, ...]) -> pl.DataFrame:
+    """The records of twelve such lines: `{a}` falls from 3, `{b}` from 1, and `sums` are those of others."""
+    rows = []
+    for n in range(1, 13):
+        values = {"a": round(3 / n, 4), "b": round(1 / n + 0.01, 4), "c": round(0.5 + 0.03 * n, 4)}
+        values |= {name: round(sum(values[part] for part in parts), 4) for name, parts in sums.items()}
+        rows.append(line.format(n=n, **values))
+    path = folder / "train.log"
+    path.write_text("\n".join(rows) + "\n")
+    records: pl.DataFrame = gputel.parse(path).records
+    return records
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("step {n} main_loss: {a} aux_loss: {b} lr: 0.001", {"main_loss", "aux_loss"}),
+        ("step {n} CrossEntropyLoss: {a} SmoothL1Loss: {b} lr: 0.1", {"Cross_Entropy_Loss", "SmoothL1Loss"}),
+        ("ep {n} kd_loss {b} ce_loss {a} lr 0.1", {"kd_loss", "ce_loss"}),
+        ("Step {n}: actor loss = {a}, critic loss = {b}, alpha loss = {c}", {"alpha_loss", "actor_loss"}),
+        ("轮次 {n} 分类损失: {a} 回归损失: {b} 学习率: 0.001", {"分类_loss", "回归_loss"}),
+        ("에폭 {n} | 분류 손실: {a} | 회귀 손실: {b}", {"분류_loss", "회귀_loss"}),
+        ("Epoche {n}: Bildverlust {a}, Textverlust {b}, Verlustskala 1.5, lr 0.1", {"Bildverlust"}),
+    ],
+)
+def test_parts_alone_are_no_loss(tmp_path: Path, line: str, parts: set[str]) -> None:
+    records = records_of(tmp_path, line)
+    assert "loss" not in records.columns or records["loss"].null_count() == 12
+    assert parts <= {*records.columns}
+
+
+@pytest.mark.parametrize(
+    "total",
+    [
+        *(
+            "总损失",
+            "總損失",
+            "合計",
+            "合計損失",
+            "総損失",
+            "총 손실",
+            "합계",
+            "общие потери",
+            "Gesamtverlust",
+        ),
+        *(
+            "perte totale",
+            "pérdida total",
+            "sum",
+            "all",
+            "overall",
+            "combined",
+            "losses",
+            "loss_sum",
+            "total",
+        ),
+    ],
+)
+def test_total_beside_parts_is_the_loss(tmp_path: Path, total: str) -> None:
+    line = f"epoch {{n}} cls_loss: {{a}} 回归损失: {{b}} {total}: {{whole}}"
+    records = records_of(tmp_path, line, whole=("a", "b"))
+    assert records["loss"][:2].to_list() == [4.01, 2.01]
+    assert records["回归_loss"][0] == 1.01
+
+
+def test_sum_of_parts_without_the_word_loss_is_the_loss(tmp_path: Path) -> None:
+    records = records_of(tmp_path, "epoch {n} lr 0.1 seg: {a} box: {b} cls: {c} sum: {d}", d=("b", "c"))
+    assert records["loss"][0] == 1.54
+
+
+@pytest.mark.parametrize("name", ["all", "overall", "combined", "sum"])
+def test_measure_of_all_classes_is_no_loss(tmp_path: Path, name: str) -> None:
+    records = records_of(tmp_path, f"epoch {{n}} lr: 0.1 box: {{c}} cls: {{b}} {name}: {{a}}")
+    assert "loss" not in records.columns or records["loss"].null_count() == 12
+    assert records[name][0] == 3.0
+
+
+def test_figure_below_a_part_is_no_total_of_losses(tmp_path: Path) -> None:
+    records = records_of(tmp_path, "epoch {n} cls_loss: {a} box_loss: {a} overall: {z}", z=())
+    assert "loss" not in records.columns or records["loss"].null_count() == 12
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("mse_loss", "cross entropy loss", "policy_loss", "main_loss", "main/loss", "contrastive loss"),
+        *("交叉熵损失", "クロスエントロピー損失", "损失为", "本轮损失", "ロスは", "손실이"),
+    ],
+)
+def test_only_loss_by_another_name_is_the_loss(tmp_path: Path, name: str) -> None:
+    records = records_of(tmp_path, f"epoch {{n}} {name}: {{a}} acc: {{c}}")
+    assert records["loss"][:2].to_list() == [3.0, 1.5]
+    assert records["acc"][0] == 0.53
+
+
+def test_loss_of_a_depth_is_read_with_its_line(tmp_path: Path) -> None:
+    records = records_of(tmp_path, "epoch {n} loss: {a} depth: {b}")
+    assert records["loss"][0] == 3.0
+    assert records["depth_"][0] == 1.01
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        *("avg loss: {a} (cur {c})", "avg_loss={a} (current: {c})", "mean loss {a} (batch {c})"),
+        *("loss (cur/avg): {c}/{a}", "loss avg/cur {a} / {c}", "loss_ema: {a} loss_raw: {c}"),
+        *("Avg. Loss: {a} Inst. Loss: {c}", "loss: {c} [{a}]", "loss: {c} [avg: {a}]"),
+        *("平均损失: {a} (当前 {c})", "평균 손실: {a} (현재: {c})", "当前损失: {c} 平均损失: {a}"),
+    ],
+)
+def test_loss_is_the_current_one_beside_an_average(tmp_path: Path, losses: str) -> None:
+    currents = [2.5, 2.625, 2.125, 1.75, 1.875]
+    means = [2.5, 2.5625, 2.375, 2.25, 2.125]
+    rows = [
+        f"step {n} " + losses.format(c=c, a=a) for n, (c, a) in enumerate(zip(currents, means, strict=True))
+    ]
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(rows) + "\n")
+    records = gputel.parse(path).records
+    assert records["loss"].to_list() == currents
+    assert records["loss_avg"].to_list() == means
+
+
+def test_lowest_loss_in_brackets_is_no_average(tmp_path: Path) -> None:
+    rows = [f"step {n} loss: {3 - 0.1 * n + 0.2 * (n % 2):.3f} [{3 - 0.1 * n:.3f}]" for n in range(12)]
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(rows) + "\n")
+    records = gputel.parse(path).records
+    assert records["loss"][1] == 3.1
+    assert "loss_avg" not in records.columns or records["loss_avg"].null_count() == 12
+
+
+def test_number_of_a_batch_in_brackets_is_no_loss(tmp_path: Path) -> None:
+    records = records_of(tmp_path, "epoch 1 avg loss {a} (batch {n})")
+    assert records["loss"][:2].to_list() == [3.0, 1.5]
+
+
+def test_pair_of_a_training_and_a_validation_loss(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"epoch {n} train/val loss: {3 / n:.3f}/{4 / n:.3f}\n" for n in range(1, 7)))
+    run = gputel.parse(path)
+    assert run.records["loss"][0] == 3.0
+    assert run.evals["value"].to_list() == [4.0, 2.0, 1.333, 1.0, 0.8, 0.667]
