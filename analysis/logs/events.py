@@ -194,13 +194,15 @@ class EventTracker:
     def _restarts(self, ranges: Iterable[LineRange], drafts: Sequence[OpenRecord]) -> list[LogEvent]:
         """Events where steps begin again and no line says why; an open record may begin before closed ones."""
         restarts = []
-        for place, attempt, first, last in ranges:
+        opened = [LineRange(d.place, d.place.attempt, d.line.number, 0) for d in drafts if d.place]
+        for place, attempt, first, last in [*ranges, *opened]:
             if place not in self._places:
                 self._places.add(place)
                 begun = min([first, *(draft.line.number for draft in drafts if draft.place == place)])
                 others = [draft.line.number for draft in drafts if draft.place != place]
                 before = max([self._last, *(line for line in others if line < begun)])
-                self._begun.append(begun)
+                if len(self._places) > 1:
+                    self._begun.append(begun)
                 if attempt > 1 and not any(before < line < begun for line in self._reasons):
                     reasons = (event.text for event in self._headings if before < event.line < begun)
                     restarts.append(LogEvent("restart", begun, next(reasons, BEGIN_AGAIN)))

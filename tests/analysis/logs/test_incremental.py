@@ -112,6 +112,16 @@ def test_increments_of_known_formats_add_up_to_the_whole_log(data: bytes, cuts: 
     assert_same(data, cuts)
 
 
+def test_saves_of_one_number_around_a_fall_of_steps_are_the_same_events_while_the_log_grows() -> None:
+    step, save = (
+        b"step %05d/00900 | loss: 10.397165 | dt: 18077.85ms\n",
+        b"saved checkpoint to out/ckpt_%d.pt\n",
+    )
+    data = save % 100 + step % 2 + save % 200 + step % 2 + step % 1 + save % 200 + save % 100
+    assert_same(data, [len(data) - 1, 40, 128])
+    assert_same(save % 100 + step % 0 + save % 100, [])
+
+
 def test_step_beyond_all_integers_of_a_frame_is_null_while_the_log_grows() -> None:
     data = b"epoch 99999999999999999999999999 loss=2.3\nepoch 2: loss=2.2\n"
     found, _ = taken(data, [42])
