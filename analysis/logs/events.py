@@ -143,7 +143,9 @@ class EventTracker:
         self._reasons += [event.line for event in reported if event.kind in ("resume", "restart")]
         self._headings += [event for event in reported if not event.kind and not event.fatal]
         restarts = self._restarts(ranges, drafts)
-        shown = _amended([*self._held, *self._without_copies(event for event in reported if event.kind)])
+        opening = [d.line.number for d in drafts if d.place and self._places and d.place not in self._places]
+        saves = self._without_copies((event for event in reported if event.kind), opening)
+        shown = _amended([*self._held, *saves])
         shown += self._not_finite(records, opened)
         shown += restarts
         shown = sorted(map(self._explained, shown), key=lambda event: event.line)
@@ -194,8 +196,7 @@ class EventTracker:
     def _restarts(self, ranges: Iterable[LineRange], drafts: Sequence[OpenRecord]) -> list[LogEvent]:
         """Events where steps begin again and no line says why; an open record may begin before closed ones."""
         restarts = []
-        opened = [LineRange(d.place, d.place.attempt, d.line.number, 0) for d in drafts if d.place]
-        for place, attempt, first, last in [*ranges, *opened]:
+        for place, attempt, first, last in ranges:
             if place not in self._places:
                 self._places.add(place)
                 begun = min([first, *(draft.line.number for draft in drafts if draft.place == place)])
@@ -211,10 +212,13 @@ class EventTracker:
             self._last = max(self._last, last)
         return restarts
 
-    def _without_copies(self, reported: Iterable[LogEvent]) -> Iterator[LogEvent]:
-        """The events without those that repeat the last checkpoint of their attempt."""
+    def _without_copies(self, reported: Iterable[LogEvent], opening: list[int]) -> Iterator[LogEvent]:
+        """The events without those that repeat the last checkpoint of their attempt.
+
+        `opening` are the lines of open records with which an attempt begins.
+        """
         for event in reported:
-            if event.late and not any(self._saved < line < event.line for line in self._begun):
+            if event.late and not any(self._saved < line < event.line for line in (*self._begun, *opening)):
                 continue
             if event.kind == "checkpoint":
                 self._saved = event.line
