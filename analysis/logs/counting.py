@@ -82,8 +82,10 @@ class Counting:
             if line.pattern.role == "train" and self.tells_epoch(line.shape):
                 line.cells["epoch"] = self._epoch["epoch"]
             return step if step.is_integer() else None
-        if line.pattern.role == "part" or self.has_none(line.pattern):
+        if self.has_none(line.pattern):
             return None
+        if line.pattern.role == "part":
+            return line.cells.get("epoch")
         if "epochs" in line.cells and "samples" not in line.cells:
             line.cells.setdefault("total_steps", line.cells["epochs"])
         if "epoch" not in line.cells:

@@ -135,13 +135,14 @@ def _evaluates_beside(line: Candidate) -> bool:
 
 
 def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[bytes]) -> list[Candidate]:
-    above = None if main.place else blocks.header_above(candidates, main, lines)
+    footer = blocks.footer(candidates, main)
+    above = None if main.place or footer else blocks.header_above(candidates, main, lines)
     body = blocks.members(candidates, above, lines) if above else []
-    header = above or blocks.header(candidates, main)
+    header = above or footer or blocks.header(candidates, main)
     if header and header.place and is_best(header.place.source):
         return []  # `Best model at step 900:`, and its figures below, sum up a run
     candidates = [_of_epoch(_placed(line, main), main) for line in candidates]
-    first = blocks.opening(candidates, header, lines)
+    first = blocks.first_of(candidates, footer, main) if footer else blocks.opening(candidates, header, lines)
     chosen = [] if main is first else [replace(main, role="part" if header else _record_role(main))]
     if header and first:
         chosen.append(replace(first, role="train"))

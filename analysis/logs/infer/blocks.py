@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Sequence
+from itertools import pairwise
 
-from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.infer.candidates import OFTEN, Candidate
+from gputel.analysis.logs.infer.shapes import KEPT_ROWS
+from gputel.analysis.logs.infer.slots import integers
 from gputel.analysis.logs.patterns import lazy_regex
 
 # indented, or behind a bullet; \xe2 begins drawn ones
@@ -18,6 +21,7 @@ _PAIR = lazy_regex(rb"\s*['\"]?[A-Za-z][\w./ -]*['\"]?:\s+[^\s,{}\[\]]+,?\s*")
 _HELD_OUT = lazy_regex(
     rb"(?i)\W*(?:eval\w*|vali?|valid\w*|test(?:ing)?|dev)(?![a-z])"
 )  # beside `Train epoch 1`
+_OVER = lazy_regex(rb"(?i)\b(?:finish\w*|done|end(?:s|ed)?|complet\w*|over|took|elapsed)\b")
 _LONGEST = 200  # lines of a body
 _MOSTLY = 0.8
 _SHOWS = 4  # headers
@@ -57,6 +61,53 @@ def header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None
     if any(line.role == "epoch" and _is_near(line, main) for line in candidates):
         near = [line for line in near if not _HELD_OUT.match(line.shape.english[0])]
     return max(near, key=lambda line: (-line.place_rank, line.shape.count), default=None)
+
+
+def footer(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None:
+    """A line that says, below the lines of a record, of which step they were: `[finished step 10]`.
+
+    A log whose beginning is cut off also begins with figures. There the first step is none that a run begins with.
+    """
+    if main.place:
+        return None
+    places = [
+        line
+        for line in candidates
+        if _says_step(line)
+        and not (line.evidence or line.is_measured or line.shape.is_bar or line.shape.is_boxed)
+    ]
+    if any(line.shape.first < main.shape.first and _is_near(line, main) for line in places):
+        return None
+    return next((line for line in places if _closes(line, main) and (_ends(line) or _begins_run(line))), None)
+
+
+def _closes(footer: Candidate, main: Candidate) -> bool:
+    """Whether lines of the records stand above it each time, and none is left below the last one."""
+    above = [bisect(main.shape.lines, number) for number in footer.shape.lines]
+    rises = all(after > before for before, after in pairwise([0, *above[:KEPT_ROWS]]))
+    is_last = main.shape.lines[-1] < footer.shape.lines[-1]
+    return rises and is_last and OFTEN <= footer.shape.count >= 0.95 * main.shape.count
+
+
+def _ends(footer: Candidate) -> bool:
+    return _OVER.search(footer.shape.spoken) is not None
+
+
+def _begins_run(footer: Candidate) -> bool:
+    """Whether its steps begin with 0, 1, or the distance between them."""
+    steps = (integers(footer.shape.column(footer.place.at)) if footer.place else None) or [-1]
+    return steps[0] in (0, 1) or steps[0] == (steps[1] - steps[0] if len(steps) > 1 else -1)
+
+
+def first_of(candidates: Sequence[Candidate], footer: Candidate, main: Candidate) -> Candidate:
+    """The shape that begins a record that ends with the footer: the loss, or a figure that stands above it."""
+    others = [
+        line
+        for line in candidates
+        if line.place is None and line.role in ("train", "other") and line.metrics and _closes(footer, line)
+    ]
+    near = [line for line in others if abs(line.shape.count - main.shape.count) <= 1 and line.speaks]
+    return min([main, *near], key=lambda line: line.shape.first)
 
 
 def opening(
