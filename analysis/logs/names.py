@@ -88,9 +88,17 @@ _EVALUATION = re.compile(
 )
 
 
+_SO_FAR = re.compile(r"(?i)_(?:best|lowest|highest|minimum|maximum|min|max|so_far)$")
+
+
 def is_evaluation(column: str) -> bool:
-    """Whether it is a column of evaluations, such as `val_acc`; the role of a line takes precedence."""
-    return _EVALUATION.search(column) is not None or column in ("core_metric", "hellaswag")
+    """Whether it is a column of evaluations, such as `val_acc`; the role of a line takes precedence.
+
+    `val_loss_best` repeats one, and is none.
+    """
+    if column in ("core_metric", "hellaswag"):
+        return True
+    return _EVALUATION.search(column) is not None and _SO_FAR.search(column) is None
 
 
 def legal(name: str) -> str:
