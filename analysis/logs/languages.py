@@ -20,7 +20,7 @@ _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "cross entropy": "交叉熵|クロスエントロピー|교차 ?엔트로피|kreuzentropie"
     "|entropie crois[ée]e|entrop[íi]a cruzada"
     "|кросс[- ]?энтропи[яи]",
-    "total": "合計|合计|总计|總計|总和|총합|합계",
+    "total": "总(?= ?loss)|總(?= ?loss)|総(?= ?loss)|총(?= ?loss)|всего|итого|合計|合计|总计|總計|总和|총합|합계",
     "loss": "损失函数值|损失值|损失|損失値|損失值|損失|ロス|손실값|손실|로스|verlust|pertes?|p[ée]rdida"
     "|perdas?|perdita"
     "|функция потерь|потер[яьи]|лосс",

@@ -103,7 +103,7 @@ def is_evaluation(column: str) -> bool:
 
 def legal(name: str) -> str:
     """The name as a column: letters of any script, digits and `_`."""
-    return re.sub(r"\W+", "_", unicodedata.normalize("NFC", name)).strip("_") or "value"
+    return re.sub(r"_?\W+_?", "_", unicodedata.normalize("NFC", name)).strip("_") or "value"
 
 
 def title(name: str) -> str:

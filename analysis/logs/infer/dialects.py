@@ -89,7 +89,7 @@ LOSS = re.compile(
     r"|(?:mse|l1|bce|nll|ce|crossentropy|smoothl1|huber|focal|dice|ctc)loss)$"
 )
 # `cutloss` or `LossV`, a loss of something
-GLUED = re.compile(r"(?i:(?<!val)(?<!train)(?<!valid)(?<!test)[a-z0-9]loss$)|^Loss[A-Z]\w*$")
+GLUED = re.compile(r"(?i:(?<!val)(?<!train)(?<!valid)(?<!test)[^\W_]loss$)|^Loss[A-Z]\w*$")
 # Any loss with a name of its own: of several such parts none is the loss
 PART_LOSS = re.compile(
     r"(?i)^(?!\w*best_)(?!(?:min|max|minimum|maximum|lowest|smallest|highest)_)"

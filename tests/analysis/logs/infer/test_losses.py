@@ -185,3 +185,23 @@ def test_validation_loss_beside_the_lowest_one_is_the_evaluation(tmp_path: Path)
     )
     path.write_text("\n".join(lines) + "\n")
     assert gputel.parse(path).evals["name"].unique().to_list() == ["val_loss"]
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("epoch {n} cls_loss={a} 总loss={d} 验证loss={c}", "cls_loss"),
+        ("epoch {n}, 边框损失:{a}, 类别损失:{b}, 总loss:{d}", "边框_loss"),
+        ("Эпоха {n}: потери рамок {a}, потери классов {b}, всего {d}", "loss_рамок"),
+        ("Época {n} - perda_caixa: {a} - perda_classe: {b} - perda_total: {d}", "loss_caixa"),
+        ("step {n} lr 0.1 mel: {a}, post: {b}, total: {d}", "mel"),
+    ],
+)
+def test_total_in_words_of_two_languages(tmp_path: Path, line: str, part: str) -> None:
+    records = records_of(tmp_path, line, d=("a", "b"))
+    assert (records["loss"][0], records[part][0]) == (4.01, 3.0)
+
+
+def test_total_of_other_figures_is_no_loss(tmp_path: Path) -> None:
+    records = records_of(tmp_path, "epoch {n} lr 0.1 top: {a} mid: {b} total: {c}")
+    assert "loss" not in records.columns or records["loss"].null_count() == 12
