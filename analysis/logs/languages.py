@@ -20,7 +20,7 @@ _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "cross entropy": "交叉熵|クロスエントロピー|교차 ?엔트로피|kreuzentropie"
     "|entropie crois[ée]e|entrop[íi]a cruzada"
     "|кросс[- ]?энтропи[яи]",
-    "total": "合計|合计|总计|總計|总和|총합|합계",
+    "total": "总(?= ?loss)|總(?= ?loss)|総(?= ?loss)|총(?= ?loss)|всего|итого|合計|合计|总计|總計|总和|총합|합계",
     "loss": "损失函数值|损失值|损失|損失値|損失值|損失|ロス|손실값|손실|로스|verlust|pertes?|p[ée]rdida"
     "|perdas?|perdita"
     "|функция потерь|потер[яьи]|лосс",
@@ -40,6 +40,9 @@ _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "average": "平均|평균|durchschnittliche?r?|moyenne|средн\\w+",
     "time": "耗时|耗時|用时|用時|时间|時間|시간|zeit|temps|tiempo|время",
     "best": "最佳|最优|最優|最好|最良|最高|最低|최고|최적|bester?|meilleure?|mejor|лучш\\w+",
+    "minimum": "最小值?(?=损失|損失|ロス|验证)|最小の?(?=検証|損失|ロス)|최소 ?(?=검증|손실|로스)"
+    "|kleinste[rs]?|niedrigste[rs]?|минимальн\\w+"
+    "|наименьш\\w+|m[íi]nim[ao]",
     "saving": "保存|저장|gespeichert|enregistr\\w+|guardad\\w+|сохран\\w+",
     "current": r"当前(?=[\s:：=]*$)|當前(?=[\s:：=]*$)|現在(?=[\s:：=]*$)|현재(?=[\s:：=]*$)|текущ\w+(?=[\s:=]*$)",
     "": "当前|當前|目前|現在の|현재|第|aktuelle?r?|текущ\\w+",

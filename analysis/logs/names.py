@@ -88,14 +88,22 @@ _EVALUATION = re.compile(
 )
 
 
+_SO_FAR = re.compile(r"(?i)_(?:best|lowest|highest|minimum|maximum|min|max|so_far)$")
+
+
 def is_evaluation(column: str) -> bool:
-    """Whether it is a column of evaluations, such as `val_acc`; the role of a line takes precedence."""
-    return _EVALUATION.search(column) is not None or column in ("core_metric", "hellaswag")
+    """Whether it is a column of evaluations, such as `val_acc`; the role of a line takes precedence.
+
+    `val_loss_best` repeats one, and is none.
+    """
+    if column in ("core_metric", "hellaswag"):
+        return True
+    return _EVALUATION.search(column) is not None and _SO_FAR.search(column) is None
 
 
 def legal(name: str) -> str:
     """The name as a column: letters of any script, digits and `_`."""
-    return re.sub(r"\W+", "_", unicodedata.normalize("NFC", name)).strip("_") or "value"
+    return re.sub(r"_?\W+_?", "_", unicodedata.normalize("NFC", name)).strip("_") or "value"
 
 
 def title(name: str) -> str:

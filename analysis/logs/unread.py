@@ -60,7 +60,9 @@ _MEASURES = _Vocabulary(
         *"熵 エントロピー 엔트로피 нтроп".encode().split(),
     ),
     tuple(b"bpb bpc mae return f1 ce mse perd".split()),
-    lazy_regex(rb"bp[bc]\b|\bmae\b|(?<![a-z])returns?(?![a-z])|f1\b|\b[bc]?ce\b|\bmse\b|\bperd(?:as?|ita)\b"),
+    lazy_regex(
+        rb"bp[bc]\b|\bmae\b|(?<![a-z])returns?(?![a-z])|f1\b|\b[bc]?ce\b|\bmse\b|(?<![a-z])perd(?:as?|ita)(?![a-z])"
+    ),
 )
 _OTHERS = _Vocabulary(
     tuple(b"norm learn train epoch seconds".split()),

@@ -23,11 +23,11 @@ from gputel.telemetry.errors import GputelError
 
 _PLACES = [*PLACES, "index", "count"]
 _RECURS = 20  # lines; with two losses each they are of a training, however long
-_MOST_VALUES = 40  # of a rare line: with more of them it is a list, a tree or a vector
-_MOST_BESIDE = 10  # values with a place, on a rare line that measures nothing
+_MOST_VALUES, _MOST_BESIDE = 40, 10  # of a rare line: of a list or a tree; beside a place and no measure
 OFTEN = 3  # lines; a rarer shape must have a value with a known name
-_EVALUATION = re.compile(
-    rb"(?i)(?<![a-z_-])(?:vali?|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
+_EVALUATION = re.compile(  # but for `val_loss_best`
+    rb"(?i)(?<![a-z_-])(?:vali?|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)"
+    rb"(?![a-z]|[\w/-]*[_-](?:best|min|max)\b)"
 )
 _FIGURE = re.compile(rb"(?:# )?[\w /-]+[:=]\s*(?:%b)%%?(?: \([+-]?[\d.]+\))?" % values.GRAMMAR)
 _SCORES = re.compile(rb"(?i)(?:scores?|results?)(?: on \w+)?:?")

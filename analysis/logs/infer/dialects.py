@@ -84,15 +84,15 @@ RATES = {"throughput", "speed", "rate", "performance"}  # of tokens, where the u
 TOKEN_RATES = {"tok/s", "tok/sec", "toks/s", "tokens/s", "tokens/sec", "token/s", "tokens/second"}
 # A loss by another name, if it is the only one: `NER loss`. These names are of parts, and of regularizers.
 LOSS = re.compile(
-    r"(?i)^(?!\w*best_)(?!(?:min|max|actor\w*|critic\w*|aux\w*|entropy|gen|generator|disc\w*|d|g|style|content|commit\w*|perceptual|z)_)"
+    r"(?i)^(?!\w*best_)(?!(?:min|max|minimum|lowest|smallest|actor\w*|critic\w*|aux\w*|entropy|gen|generator|disc\w*|d|g|style|content|commit\w*|perceptual|z)_)"
     r"(?:\w+_loss|loss_(?!scal|weight|coe|factor|avg|(?:d|g|p|pi|v|q\d?|value|policy|actor|critic)$|disc|gen|enc|dec|\d)[a-z]\w*"
     r"|(?:mse|l1|bce|nll|ce|crossentropy|smoothl1|huber|focal|dice|ctc)loss)$"
 )
 # `cutloss` or `LossV`, a loss of something
-GLUED = re.compile(r"(?i:(?<!val)(?<!train)(?<!valid)(?<!test)[a-z0-9]loss$)|^Loss[A-Z]\w*$")
+GLUED = re.compile(r"(?i:(?<!val)(?<!train)(?<!valid)(?<!test)[^\W_]loss$)|^Loss[A-Z]\w*$")
 # Any loss with a name of its own: of several such parts none is the loss
 PART_LOSS = re.compile(
-    r"(?i)^(?!\w*best_)(?!(?:min|max)_)"
+    r"(?i)^(?!\w*best_)(?!(?:min|max|minimum|maximum|lowest|smallest|highest)_)"
     r"(?:\w*[^\W_]_loss|loss_(?!scal|weight|coe|factor|avg|mean|ema|smooth|std|sum|all|total|tot$|diff|delta|chang)[^\W_]\w*)$"
 )
 # Measures that share a word with a part: `dice score`

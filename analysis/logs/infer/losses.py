@@ -86,13 +86,18 @@ def _total(cells: list[Named], plain: Sequence[str], shape: LineShape) -> str | 
     ]
     losses = [c for c, w in beside if PART_LOSS.search(w)]
     parts = losses if len(losses) > 1 else [c for c, w in beside if PARTS.search(w)]
-    if word in ("total", "tot"):
-        return word if parts or _is_in_epoch(cells) else None
-    if "loss" in word:
-        return word if parts else None
     whole = cells[plain.index(word)]
+    if not parts:
+        parts = [c for c, _ in beside if c.column not in _BESIDE_LOSS and "." in _text(c, shape)]
+        return word if (_is_in_epoch(cells) and word == "total") or _adds_up(whole, parts, shape) else None
+    if "loss" in word or word in ("total", "tot"):
+        return word
     sums = _exceeds(whole, losses, shape) if losses else _adds_up(whole, parts, shape)
     return word if sums else None
+
+
+def _text(cell: Named, shape: LineShape) -> str:
+    return shape.column(cell.at)[0].decode(errors="replace")
 
 
 def _exceeds(whole: Named, parts: Sequence[Named], shape: LineShape) -> bool:

@@ -153,3 +153,55 @@ def test_pair_of_a_training_and_a_validation_loss(tmp_path: Path) -> None:
     run = gputel.parse(path)
     assert run.records["loss"][0] == 3.0
     assert run.evals["value"].to_list() == [4.0, 2.0, 1.333, 1.0, 0.8, 0.667]
+
+
+@pytest.mark.parametrize(
+    "lowest",
+    [
+        *("val-loss-best={b}", "val_loss_min {b}", "best_val_loss so far {b}", "lowest loss so far: {b}"),
+        *("min_loss: {b}", "(best: {b} @ 12)", "最小损失 {b}", "최소 손실 {b}", "kleinster Verlust {b}"),
+    ],
+)
+def test_lowest_loss_so_far_is_neither_loss_nor_evaluation(tmp_path: Path, lowest: str) -> None:
+    path = tmp_path / "train.log"
+    lines = (f"epoch {n} loss {3 / n:.4f} {lowest.format(b=round(2 / n, 4))}" for n in range(1, 9))
+    path.write_text("\n".join(lines) + "\n")
+    run = gputel.parse(path)
+    assert run.records["loss"][:2].to_list() == [3.0, 1.5]
+    assert run.evals.height == 0
+
+
+@pytest.mark.parametrize("lowest", ["lowest_loss", "min loss", "最小损失", "best loss"])
+def test_lowest_loss_alone_is_no_loss(tmp_path: Path, lowest: str) -> None:
+    records = records_of(tmp_path, f"epoch {{n}} {lowest} {{a}} lr 0.{{n}}")
+    assert records["step"].to_list() == [*range(1, 13)]
+    assert "loss" not in records.columns or records["loss"].null_count() == 12
+
+
+def test_validation_loss_beside_the_lowest_one_is_the_evaluation(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    lines = (
+        f"epoch={n} loss={3 / n:.4f} val-loss={4 / n:.4f} val-loss-best={2 / n:.4f}" for n in range(1, 9)
+    )
+    path.write_text("\n".join(lines) + "\n")
+    assert gputel.parse(path).evals["name"].unique().to_list() == ["val_loss"]
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("epoch {n} cls_loss={a} 总loss={d} 验证loss={c}", "cls_loss"),
+        ("epoch {n}, 边框损失:{a}, 类别损失:{b}, 总loss:{d}", "边框_loss"),
+        ("Эпоха {n}: потери рамок {a}, потери классов {b}, всего {d}", "loss_рамок"),
+        ("Época {n} - perda_caixa: {a} - perda_classe: {b} - perda_total: {d}", "loss_caixa"),
+        ("step {n} lr 0.1 mel: {a}, post: {b}, total: {d}", "mel"),
+    ],
+)
+def test_total_in_words_of_two_languages(tmp_path: Path, line: str, part: str) -> None:
+    records = records_of(tmp_path, line, d=("a", "b"))
+    assert (records["loss"][0], records[part][0]) == (4.01, 3.0)
+
+
+def test_total_of_other_figures_is_no_loss(tmp_path: Path) -> None:
+    records = records_of(tmp_path, "epoch {n} lr 0.1 top: {a} mid: {b} total: {c}")
+    assert "loss" not in records.columns or records["loss"].null_count() == 12
