@@ -1,6 +1,7 @@
 """Bytes in any pieces -> clean whole lines. A redraw after a carriage return is a line of its own.
 
 Removes escape sequences, terminal echo (`^[[B`), NUL bytes and backspaces, also as syslog spells them (`#033[32m`).
+The upright lines of drawn boxes become `|`.
 All but the echo and what syslog spells are found in the search for line feeds, so a log without them pays nothing.
 Memory is bounded: of a line longer than LIMIT only the beginning is kept.
 """
@@ -29,6 +30,9 @@ _SYSLOG = patterns.lazy_regex(
     rb" \S+ \S+: .*#0(?:33|15|10).*$"
 )
 _SPELT = patterns.lazy_regex(rb"#0(?:33(?=\[)|15|10)(?!\d)")
+_UPRIGHT = patterns.lazy_regex(
+    rb"\xe2(?:\x94[\x82\x83\x86\x87]|\x95\x91)"
+)  # a drawn box is read as one of bars
 _ENDS = patterns.lazy_regex(rb"\r*\n|[\r\x08]+")
 _BLOCK = 1 << 18  # bytes that the processor's cache holds
 _FEED, _CONTROLS = 10, 32
@@ -119,6 +123,8 @@ class Splitter:
             cleaned = ESCAPES.sub(b"", cleaned)
         if b"^" in data and b"^[" in data:  # searching one byte is ten times as fast as two
             cleaned = _ECHO.sub(b"", cleaned)
+        if b"\xe2" in data and _UPRIGHT.search(data):
+            cleaned = _UPRIGHT.sub(b"|", cleaned)
         if b"\x00" in controls:
             cleaned = cleaned.replace(b"\x00", b"")
         if b"\r" in controls or b"\x08" in controls:

@@ -31,7 +31,7 @@ from gputel.analysis.logs.patterns import lazy_regex
 _MOST_SETS = 5  # of data that one evaluation may go through, with a line for each
 _PASSES = 2  # of a loop, from which on it is known as one
 _ABOVE = 4  # lines between the announcement and the first line of the loop
-_ANNOUNCES = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
+_ANNOUNCES = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|val|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
 _FIGURE = lazy_regex(rb"[=:] *\d|\d\.\d")  # an evaluation that gives one is over
 # whole numbers that an announcement may give
 _SIZE = lazy_regex(

@@ -122,8 +122,10 @@ class LineShape:
 
     @property
     def is_bar(self) -> bool:
-        """Whether it is a progress bar."""
-        return any(BAR in literal for literal in self.literals)
+        """Whether it is a progress bar, and no heading with a line drawn on either side of it."""
+        drawn = b"".join(self.literals)
+        framed = drawn.lstrip().startswith(BAR) and drawn.rstrip().endswith(BAR) and drawn.count(BAR) == 2
+        return BAR in drawn and not framed
 
     @property
     def is_boxed(self) -> bool:

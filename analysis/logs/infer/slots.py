@@ -20,7 +20,8 @@ _APART = lazy_regex(r"(?:^|\s)/\s")  # `STATE observe / ACTION 0.0 / EPSILON 0.1
 _STRIPPED = " \t'\"=:([{<|>~*@-"
 _SHORT = r"(?<!\b[Vv]al)(?<!\bVAL)"  # `Val. Loss`
 _OF_LOSS = r"(?:(?<!\bavg\.\s)(?<!\binst\.\s)(?<!\bcurr\.\s)|(?!loss))"  # `Avg. Loss`
-_CUTS = lazy_regex(rf"(?i)[|,;~{{}}\[\t=•│┃]|  |>>|->|\)\s|\]|(?<=\s)-\s|{_SHORT}\.\s{_OF_LOSS}")
+_CUTS = lazy_regex(rf"(?i)[|,;~{{}}\[\t=•─-▟]|  |>>|->|\)\s|\]|(?<=\s)-\s|{_SHORT}\.\s{_OF_LOSS}")
+_DRAWN = lazy_regex(r"\s*[=*#~_-]{2,}\s*$")  # behind `=== 3rd epoch ===`
 _RIGHT_END = lazy_regex(r"[|,;)\]}~\t]|  |\s-\s|$")
 _SOURCE = lazy_regex(r"[(\[][\w./]+:$")  # (trainer:732)
 _WRAPPED = lazy_regex(r"\b(?:tensor|Tensor|array|Array|DeviceArray|(?:np|jnp|numpy|torch)\.\w+)\(\[?$")
@@ -346,7 +347,7 @@ def _by_unit_or_right(slot: Slot, behind: str, more: bool) -> Slot:
     if ordinal:
         return replace(slot, key=ordinal["place"])  # `7th epoch finished, val loss: 2.5`
     end = _RIGHT_END.search(behind)
-    words = behind[: end.start() if end else 0].strip(" \t'\":")
+    words = _DRAWN.sub("", behind[: end.start() if end else 0]).strip(" \t'\":")
     closed = end is not None and (end.group() != "" or not more)
     if closed and words and words[0].isalpha() and len(words.split()) <= 3 and "=" not in words:
         return replace(slot, key=words)

@@ -23,12 +23,9 @@ HEADLESS = (
 ABOVE = 6  # lines between a heading and its first row: rules, a warning
 _HIGH_ABOVE = 12  # of a heading without any figure, above a summary of the data
 FURTHEST = 400
-_BETWEEN = lazy_regex(rb"(?:[\s|,;\[\]]|\xe2\x94[\x82\x83])*")
-# `│ train │ 1.15 │ 0.39 │`
-_LABEL = lazy_regex(
-    rb"(?i)(?:[\s|]|\xe2\x94[\x82\x83])*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)"
-    rb"(?:[\s|]|\xe2\x94[\x82\x83])+"
-)
+_BETWEEN = lazy_regex(rb"[\s|,;\[\]]*")
+# `| train | 1.15 | 0.39 |`
+_LABEL = lazy_regex(rb"(?i)[\s|]*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)[\s|]+")
 _WIDE_CELLS = lazy_regex(r"\t|\s{2,}")
 _TITLE = lazy_regex(rb"[\s|]*(?P<name>[A-Za-z][\w/ -]*?)\s*\|\s*")
 _SET = lazy_regex(r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)(?: set)?")
@@ -85,6 +82,7 @@ def _by_sets(shape: LineShape, lines: Sequence[bytes]) -> list[str] | None:
         return None
     for line in _above(lines, shape.lines[0]):
         sets = [cell.strip().lower() for cell in line.decode(errors="replace").strip(" |").split("|")]
+        sets = sets[-shape.slots :] if len(sets) == shape.slots + 1 else sets  # `| metric | train | val |`
         if len(sets) == shape.slots and all(_SET.fullmatch(cell) for cell in sets):
             measure = title["name"].decode()
             loses = "loss" in measure.lower()
@@ -182,7 +180,7 @@ def _places(shape: LineShape, asides: Sequence[int]) -> list[int]:
 
 
 def _cells(line: bytes, width: int) -> list[str] | None:
-    text = re.sub("[│┃]", "|", line.decode(errors="replace")).strip().strip("|").strip()
+    text = line.decode(errors="replace").strip().strip("|").strip()
     if text.startswith("# "):  # a comment, as numpy writes one over its columns; or the name of the first
         return _split(text[1:].strip(), width) or _split(text, width)
     return _split(text, width)

@@ -1,0 +1,55 @@
+"""Records in drawn boxes and panels, and below drawn headings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputel.analysis.logs.log import Log
+
+Read = Callable[[str], Log]
+EPOCHS = range(1, 31)
+
+
+def log_of(lines: str, head: str = "") -> str:
+    return head + "".join(
+        lines.format(e=e, s=10 * e, loss=3 / e, val=3.3 / e, acc=0.5 + e / 100) for e in EPOCHS
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "each"),
+    [
+        ("╭──────── Step {s}/300 ────────╮\n│ loss      {loss:.4f}      │\n╰──────────────╯\n", 10),
+        ("╭─ Epoch {e} ─╮\n│ train loss: {loss:.4f} │\n│ val loss: {val:.4f} │\n╰───────╯\n", 1),
+        (
+            "┌───────────┬────────┐\n│ iteration │ {s:6d} │\n│ loss      │ {loss:.4f} │\n└───────────┴────────┘\n",
+            10,
+        ),
+        (
+            "┏━━━━┳━━━━┓\n┃ Metric ┃ Value ┃\n┡━━━━╇━━━━┩\n│ epoch │ {e} │\n│ loss │ {loss:.4f} │\n└──┴──┘\n",
+            1,
+        ),
+        (
+            "### Epoch {e}\n\n| metric | train | val |\n|---|---|---|\n| loss | {loss:.4f} | {val:.4f} |\n\n",
+            1,
+        ),
+        ("===== 第 {e} 轮 =====\n训练损失: {loss:.4f}\n验证损失: {val:.4f}\n", 1),
+        ("== Epoch {e} ==\n[train]\n  loss: {loss:.4f}\n  acc: {acc:.3f}\n[val]\n  loss: {val:.4f}\n", 1),
+        ("- epoch: {e}\n  train:\n    loss: {loss:.4f}\n  val:\n    loss: {val:.4f}\n", 1),
+    ],
+)
+def test_drawn_block_is_a_record_of_its_heading(lines: str, each: int, read: Read) -> None:
+    log = read(log_of(lines))
+    assert log.records["step"].to_list() == [each * e for e in EPOCHS]
+    assert log.records["loss"].to_list() == [round(3 / e, 4) for e in EPOCHS]
+    losses = log.evals.filter(name="val_loss")
+    assert losses["value"].to_list() == [round(3.3 / e, 4) for e in EPOCHS if "{val" in lines]
+    assert not log.doubts
+
+
+def test_bar_with_lines_drawn_in_it_is_a_bar(read: Read) -> None:
+    log = read(log_of("Epoch {e}\n━━━━━━━━━━━━━━━━ 100% 40/40 loss: {loss:.4f}\n"))
+    assert log.records.height == 30
+    assert log.records["loss"][0] == 3.0
