@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gputel.analysis.logs import values
 from gputel.analysis.logs.infer.places import Named, has_fractions, is_place
-from gputel.analysis.logs.infer.shapes import ORDINAL, PADDED, UNIT, LineShape, numbered_name
+from gputel.analysis.logs.infer.shapes import CUTOFF, ORDINAL, PADDED, UNIT, LineShape, numbered_name
 
 _ANY = r"\S+(?: \S+)?"
 _NUMBER = f"(?:{values.GRAMMAR.decode()}|N/A|n/a|None|null|-)"
@@ -20,6 +20,7 @@ _IGNORED = {"number": _NUMBER, "clock": values.TIME_GRAMMAR.decode()}
 _PLAIN = r"[^\s|,;]+"  # enough to recognize a torn line
 _NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
 _ORDINAL = re.compile(ORDINAL)
+_CUTOFF = re.compile(CUTOFF.decode() + "$")
 _LONGEST_END = 60
 _ROW = r"^[-+.\d]+[eE\d.+-]*(?:,[-+.\deEnaif]*){2,}$"  # of a table, with more cells or fewer
 _LOOSE = re.compile(r"(\|[^|\w]*[─-▟╸][^|\w]*\||(?<=%)\|[^|\w]*\||[\[|][=#>. -]{5,}[\]|]|[─-▟╸]+|\s+|\d+|�+)")
@@ -126,7 +127,11 @@ def _literal(text: bytes) -> str:
 
 def _loose(text: bytes, *, exact: bool = False) -> str:
     words = _LOOSE.split(text.decode(errors="replace"))
-    return "".join(_piece(word, at == 0 or at == len(words) - 2, exact) for at, word in enumerate(words))
+    pieces = []
+    for at, word in enumerate(words):
+        is_name = exact or _CUTOFF.search("".join(words[max(0, at - 4) : at])) is not None
+        pieces.append(_piece(word, at == 0 or at == len(words) - 2, is_name))
+    return "".join(pieces)
 
 
 def _piece(word: str, at_edge: bool, exact: bool) -> str:

@@ -27,6 +27,8 @@ _SERVICE = lazy_regex(
     rb"|building|compiling|linking|installing|downloading|copying|uploading|setpoint|claim|shares?|wavelength"
     rb"|voltage(?:_v)?|dbm?|snr|nfev|optimality|accepted|acceptance|autocorr\w*)(?![a-z])"
 )
+# `test loss of 63 batches` is of a training, `loss of packets` is not
+_SET_LOSS_OF = lazy_regex(rb"(?i)\b((?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test) loss) of ")
 _MONEY = lazy_regex(rb"(?i)(?<![a-z])(?:profit|revenue|stop_loss|turnover|dividend)(?![a-z])")
 # it may learn to trade
 _AGENT = lazy_regex(rb"(?i)(?<![a-z])(?:epochs?|episodes?|rewards?|epsilon)(?![a-z])")
@@ -110,6 +112,7 @@ def _is_of_another_trade(line: Candidate) -> bool:
     if any(map(_PSNR.search, sources)):  # of pictures, in the decibels of optics
         text = _DECIBELS.sub(b" ", text)
     trains = any(map(_LEARNS.match, sources)) or ("loss" in line.columns and _AGENT.search(text) is not None)
+    text = _SET_LOSS_OF.sub(rb"\1 ", text)
     if b"loss of " in text.lower() or (_MONEY.search(text) and not trains):
         return True
     if any(map(_SET_LOSS.match, sources)):

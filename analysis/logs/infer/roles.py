@@ -27,7 +27,8 @@ _CHANGES = re.compile(
     rb"(?i)\b(?:chang|adjust|reduc|decreas|lower|drop|decay)\w*[^.:=]{0,30}\b(?:lr\b|learning[ _]rate)"
 )
 _SCORE = re.compile(
-    r"(?i)(?:^|[\W_])(?:psnr|ssim|lpips|fid|bleu\S*|rouge\S*|wer|cer|m?ap\S*|mIoU)(?:$|[\W_])"
+    r"(?i)(?:^|[\W_])(?:psnr|ssim|lpips|fid|bleu\S*|rouge\S*|meteor|cider|spice|mrr|ndcg\S*|hits?[@_]\d+"
+    r"|rank-\d+|eer|min_?dcf|wer|cer|m?ap\S*|mIoU)(?:$|[\W_])"
 )
 SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
 _SPOKEN = frozenset({"loss", "lr", "grad_norm", "tok_per_sec"})

@@ -47,14 +47,15 @@ _GLUED = rb"|".join(
     )
 )
 VALUE = re.compile(
-    rb"(?:%b)\d+(?=[]/:,)|]|\s|$)|(?<=\be)\d+(?=[,:|\]]? +(?:it|iter|b|batch|s|step)s?\b)"
+    rb"(?!(?:(?<=[Tt]op[ -])|(?<=TOP[ -])|(?<=R(?:ank|ANK)-))(?:1|2|3|5|10|20|50|100)(?![\d.%%]))"  # `top 5`
+    rb"(?:(?:%b)\d+(?=[]/:,)|]|\s|$)|(?<=\be)\d+(?=[,:|\]]? +(?:it|iter|b|batch|s|step)s?\b)"
     rb"|(?<![\w.])(?<!\w@)(?<!cuda:)"
     rb"(?:%b|%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?: ?[AaPp][Mm]\b)?(?![\w:])"
     % (_GLUED, STAMP, values.DURATION_GRAMMAR)
     + rb"|(?:%b)(?!(?<=\.)\s+[A-Za-z])(?=(?:%b)(?![\w/])|[kKM] ?/ *\d[\d.]*[kKMB]\b"
     rb"|(?<=[\d.])%b|(?<=\d)%b\b|(?<=\d)%b|(?!\w|\.\w)))"
     % (NUMBER, _UNIT, _RATE, _COUNTED, ORDINAL)
-    + rb"|(?:(?<=[=:])|(?<=[=:] ))(?:N/A|n/a|None|null|-)(?=[\s,;|)\]}]|$)"
+    + rb"|(?:(?<=[=:])|(?<=[=:] ))(?:N/A|n/a|None|null|-)(?=[\s,;|)\]}]|$))"
 )
 PLAIN_ROW = re.compile(rb"[\d.,eE+\-naifNAIF]+")
 _CELL = re.compile(rb"[^,]+")
@@ -68,6 +69,11 @@ _DRAWN_BAR = re.compile(
 )
 _EMPTY_BAR = re.compile(rb"%\|[^|\w]*\|")
 NUMBERED = re.compile(rb"[\s|>*-]*[A-Za-z_]+[\w./]*[_a-z]\d[\w./]*\s*[:=]")  # `loss_0: `, `top5=`
+# `top 5`, `Rank-1` and `recall@10` are names; digits elsewhere in a text may be any
+CUTOFF = rb"(?i:@|(?<![a-z])top[-_ ]?|(?<![a-z])rank-)"
+_CUTOFF_SIGNS = (b"@", b"op", b"OP", b"nk-", b"NK-")  # looking for them is fast
+_CUTOFF_NAME = re.compile(rb"%b\d+" % CUTOFF)
+_COUNTS = re.compile(rb"(%b\d+)|\d+" % CUTOFF)
 _NUMBERED_END = re.compile(rb"(?:^|(?<=[\])\t]))" + NUMBERED.pattern + rb"\Z")
 _FIRST_NAME = re.compile(rb"(?:\[[\d.:/| -]+\]\s*)?(" + NUMBERED.pattern + rb")")
 _ORDINAL = re.compile(b"^" + ORDINAL)
@@ -189,8 +195,17 @@ def line_shapes(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[LineShape
 def _alike(text: bytes) -> bytes:
     """The text with all digits alike, but for those of a name such as `top5: `."""
     name = _FIRST_NAME.match(text)
-    alike = text.translate(_ALIKE)
+    alike = _digits_alike(text)
     return alike[: name.start(1)] + name[1] + alike[name.end() :] if name else alike
+
+
+def _digits_alike(text: bytes) -> bytes:
+    """The text with all digits alike, but for those of `top 5`, `Rank-1` and `recall@10`."""
+    alike = text.translate(_ALIKE)
+    if any(sign in text for sign in _CUTOFF_SIGNS):
+        for name in _CUTOFF_NAME.finditer(text):
+            alike = alike[: name.start()] + name[0] + alike[name.end() :]
+    return alike
 
 
 def _shape(
@@ -207,7 +222,7 @@ def _shape(
 
 def cut(text: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:
     """The values of a line, and the literals around them."""
-    spans = _spans(text.translate(_ALIKE))
+    spans = _spans(_digits_alike(text))
     starts = [0, *(end for _, end in spans)]
     ends = [*(start for start, _ in spans), len(text)]
     literals = tuple(text[start:end] for start, end in zip(starts, ends, strict=True))
@@ -248,7 +263,7 @@ def _normalized(literal: bytes, after_value: bool, before_value: bool) -> bytes:
     text = _EMPTY_BAR.sub(b"%" + BAR, _DRAWN_BAR.sub(BAR, text))
     text = _ORDINAL.sub(b"th", text) if after_value else text
     name = numbered_name(text)
-    text = re.sub(rb"\d+", b"0", text[:name]) + text[name:]
+    text = _COUNTS.sub(lambda digits: digits[1] or b"0", text[:name]) + text[name:]
     text = _WIDE.sub(b"  ", text)
     if after_value and text[:1].isspace():
         text = b" " + text.lstrip()

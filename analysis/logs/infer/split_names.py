@@ -37,6 +37,11 @@ _MEASURED_AT = lazy_regex(
 )
 _LOGGER = lazy_regex(r"\s-\s|\]\s")  # between a logger's name and its message
 _COUNTED_APART = lazy_regex(rf"(?i)\s*(?P<place>{PLACE})\s*(?:[:=]|is|was)\s*")
+# `mean test loss of 63 batches: 4.4`
+_ITEMS = lazy_regex(
+    r"(?i)\s*(?:mini-?)?(?:batches|samples|images|examples|sentences|episodes|videos|clips|items)\s*(?:[:=]|is)\s*"
+)
+_OVER = lazy_regex(r"(?i)(?P<what>(?!.*\b(?:total|sum)\b)[a-z][^|,;:=]*?) +(?:of|over|on|for|from|in) +$")
 _AFTER = lazy_regex(r"(?i)(?:\bthe )?(?P<what>[a-z][^|,;:=]*?) +(?:at|after) *$")
 
 
@@ -79,6 +84,11 @@ def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
         lead = _AFTER.search(words_before(shape, place.at)) if counted else None
         if counted and lead:  # `the loss after 3 epochs is 2.5`
             named[at], named[at + 1] = replace(place, key=counted["place"]), replace(value, key=lead["what"])
+            continue
+        over = _OVER.search(words_before(shape, place.at))
+        if over and value.at == place.at + 1 and _ITEMS.fullmatch(words_before(shape, value.at)):
+            counted_items = replace(place, key=None, column="counted")
+            named[at], named[at + 1] = counted_items, replace(value, key=over["what"])
             continue
         if _scored_at(place, value, shape):
             score = f"{place.key} {value.key}"

@@ -1,0 +1,53 @@
+"""Scores whose name has a number, and those that only evaluations give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputel.analysis.logs.log import Log
+
+Read = Callable[[str], Log]
+EPOCHS = range(1, 31)
+
+
+def log_of(lines: str) -> str:
+    return "".join(lines.format(e=e, loss=3 / e, a=0.5 + e / 100, b=0.6 + e / 100) for e in EPOCHS)
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        (
+            "Valid HITS@1 at epoch {e}: {a:.3f}\nValid HITS@10 at epoch {e}: {b:.3f}\n",
+            ("Valid_HITS_1", "Valid_HITS_10"),
+        ),
+        ("val recall@5: {a:.3f}\nval recall@10: {b:.3f}\n", ("val_recall_5", "val_recall_10")),
+        ("val R@5 {a:.3f} R@10 {b:.3f}\n", ("val_R_5", "R_10")),
+        ("test top-1: {a:.3f}\ntest top-5: {b:.3f}\n", ("test_top_1", "test_top_5")),
+        ("test top 1 acc: {a:.3f}, top 5 acc: {b:.3f}\n", ("test_top_1_acc", "top_5_acc")),
+        ("Rank-1: {a:.3f}\nRank-5: {b:.3f}\n", ("Rank_1", "Rank_5")),
+        ("METEOR: {a:.3f}\nCIDEr: {b:.3f}\n", ("METEOR", "CIDEr")),
+        ("Valid MRR at epoch {e}: {a:.3f}\nval kappa {b:.3f}\n", ("Valid_MRR", "val_kappa")),
+    ],
+)
+def test_each_score_has_its_name(lines: str, names: tuple[str, str], read: Read) -> None:
+    log = read(log_of("epoch {e} loss {loss:.4f}\n" + lines))
+    assert log.records.height == 30
+    for name, first in zip(names, (0.51, 0.61), strict=True):
+        values = log.evals.filter(name=name)
+        assert values["step"].to_list() == list(EPOCHS)
+        assert values["value"][0] == first
+
+
+def test_loss_of_several_batches_is_the_loss(read: Read) -> None:
+    log = read(
+        log_of("Training epoch: {e}\nMean training loss: {loss:.4f}\nMean test loss of 63 batches: {a:.3f}\n")
+    )
+    assert log.evals["value"].to_list() == [round(0.5 + e / 100, 3) for e in EPOCHS]
+
+
+def test_number_behind_top_may_be_a_value(read: Read) -> None:
+    log = read(log_of("epoch {e} loss {loss:.4f} top 0.5 top_k 5\n"))
+    assert log.records["loss"].to_list() == [round(3 / e, 4) for e in EPOCHS]
