@@ -6,6 +6,7 @@ it; one that grows by whole batches counts samples and is no step; a value that 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -167,8 +168,14 @@ def _pairs(cells: list[Named], shape: LineShape) -> list[Named]:
     epoch = next((cell for cell in cells if cell.column == "epoch" and integers(shape.column(cell.at))), None)
     counted = any(cell.column in _STEPS for cell in cells)
     named = list(cells)
+    scores = [shape.column(cell.at) for cell in cells if MEASURE.search(cell.source)]
     for at, (cell, total) in enumerate(pairwise(cells)):
-        if total.slot.column == "total" and cell.column != "epoch":
+        if total.slot.column == "total" and any(_is_share(cell, total, score, shape) for score in scores):
+            named[at : at + 2] = (
+                replace(value, column=None, slot=replace(value.slot, column="counted"), guessed=False)
+                for value in (cell, total)
+            )
+        elif total.slot.column == "total" and cell.column != "epoch":
             named[at : at + 2] = _pair(cell, total, epoch, shape, counted=counted) or named[at : at + 2]
     return named
 
@@ -201,6 +208,22 @@ def _pair(
         return replace(cell, column="samples", source="#"), total
     place, whole = ("index", "length") if epoch else ("step", "total_steps")
     return _as_places(cell, total, place, whole, guessed=is_nameless)
+
+
+def _is_share(cell: Named, total: Named, score: Sequence[bytes], shape: LineShape) -> bool:
+    """Whether a score is the quotient of both in each line: `accuracy: 20.78%, (512570/2466133)` counts hits."""
+    hits, totals = integers(shape.column(cell.at)), integers(shape.column(total.at))
+    if cell.slot.key or not hits or not totals or len(hits) < 2 or 0 in totals:
+        return False
+    return all(_is_rounded(part / whole, text) for part, whole, text in zip(hits, totals, score, strict=True))
+
+
+def _is_rounded(share: float, text: bytes) -> bool:
+    """Whether a text is the share, or its percentage, to the digits that it has."""
+    if not re.fullmatch(rb"\d+\.\d+", text):
+        return False
+    digits = len(text.partition(b".")[2])
+    return any(abs(float(text) - scale * share) <= 0.51 * 10**-digits for scale in (1, 100))
 
 
 def _rounded_pair(
@@ -349,7 +372,8 @@ def _counted(cells: list[Named], shape: LineShape) -> list[Named]:
     strange = [
         cell
         for cell in cells
-        if cell.column is None or (cell.at == 0 and _is_unknown(cell) and not KINDS.search(cell.source))
+        if (cell.column is None and cell.slot.column != "counted")
+        or (cell.at == 0 and _is_unknown(cell) and not KINDS.search(cell.source))
     ]
     at = counter(shape, [cell.slot for cell in strange]) or _ordinal(cells, shape)
     return [

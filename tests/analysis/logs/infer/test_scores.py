@@ -51,3 +51,15 @@ def test_loss_of_several_batches_is_the_loss(read: Read) -> None:
 def test_number_behind_top_may_be_a_value(read: Read) -> None:
     log = read(log_of("epoch {e} loss {loss:.4f} top 0.5 top_k 5\n"))
     assert log.records["loss"].to_list() == [round(3 / e, 4) for e in EPOCHS]
+
+
+def test_count_whose_quotient_stands_beside_it_is_no_step(read: Read) -> None:
+    hits = [500_000 + 999 * e for e in EPOCHS]
+    log = read(
+        "".join(
+            f"epoch {e} loss {3 / e:.4f}\ntest accuracy: {100 * right / 2_466_133:.2f}%, ({right}/2466133)\n"
+            for e, right in zip(EPOCHS, hits, strict=True)
+        )
+    )
+    assert log.evals["step"].to_list() == list(EPOCHS)
+    assert log.evals["value"][0] == 20.32
