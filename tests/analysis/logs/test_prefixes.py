@@ -167,3 +167,16 @@ def test_rank_that_is_part_of_what_varies_is_not_the_rank_of_all() -> None:
 def letters(*texts: bytes) -> np.ndarray[Any, Any]:
     rows = np.frombuffer(b"".join(texts), np.uint8).reshape(len(texts), -1)
     return np.ascontiguousarray(rows.T)
+
+
+@pytest.mark.parametrize(
+    "days", [("12/09/24", "13/09/24"), ("09/12/24", "09/13/24"), ("24-09-12", "24-09-13")]
+)
+def test_two_digits_of_a_year_are_no_day(days: tuple[str, str], read: Callable[..., Any]) -> None:
+    clocks = [(days[0], "23:52:00"), (days[0], "23:56:00"), (days[1], "00:00:00"), (days[1], "00:04:00")]
+    log = read(
+        "".join(
+            f"{day} {clock} INFO Epoch {e}: loss {3 / (e + 1):.3f}\n" for e, (day, clock) in enumerate(clocks)
+        )
+    )
+    assert log.records["time"].diff().drop_nulls().dt.total_minutes().to_list() == [4, 4, 4]
