@@ -16,6 +16,7 @@ from gputel.analysis import text
 from gputel.analysis.doubts import Doubt, about_reading
 from gputel.analysis.logs import step_doubts
 from gputel.analysis.logs.names import is_evaluation, legal
+from gputel.analysis.logs.unread import is_score
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.patterns import Field, Reject
@@ -206,12 +207,15 @@ def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
     A tenth is enough if it begins behind the last record, any if it is of a held-out set of which nothing was read.
     """
     name, count, line = log.unread or ("", 0, 0)
+    if is_score(name) and _is_read(log, name):
+        return
     rows = log.records.height or log.evals["line"].n_unique()
     often = count > 0.5 * rows and count > _epochs_passed(log)
     last: Any = log.records["line"].max()
     often = often or (last is not None and line > last and count > 0.1 * rows)
     kind = "record" if log.records.height else "evaluation"
-    if rows and count >= LEAST_UNREAD and (often or (is_evaluation(legal(name)) and log.evals.is_empty())):
+    often = often or is_score(name) or (is_evaluation(legal(name)) and log.evals.is_empty())
+    if rows and count >= LEAST_UNREAD and often:
         yield about_reading(
             "unread-losses",
             f"{count:,} figures of {name} were not read, beside {text.counted(rows, kind)}",
@@ -219,6 +223,12 @@ def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
             {"name": name, "unread": count, "read": rows},
             line,
         )
+
+
+def _is_read(log: ParsedRows, name: str) -> bool:
+    """Whether a score of that kind was read elsewhere: `accuracy` where `acc` was not."""
+    kind = name.split()[-1].lower()[:3]
+    return any(kind in read.lower() for read in (*log.metrics(), *log.evals["name"].unique()))
 
 
 def _epochs_passed(log: ParsedRows) -> int:

@@ -47,6 +47,7 @@ _DATED = [
         rb"(?<!\d)(?P<d>\d\d?)-(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)-(?P<y>\d{4}|\d\d)[ T]",
         rb"\b[IWEFDC](?P<mo>\d\d)(?P<d>\d\d) ",
         rb"\b[IWEFDC](?P<y>\d{4})(?P<mo>\d\d)(?P<d>\d\d) ",
+        rb"(?<![\d/-])(?P<y>1[5-9]|[23]\d)-(?P<mo>\d\d)-(?P<d>\d\d)(?:[T _]|, ?)",
         rb"(?<!\d)(?<!\d[-/])(?P<mo>\d\d)[-/](?P<d>\d\d)(?: |, ?)",  # `12/09/24` has the year at either end
         rb"\b(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +(?P<d>\d\d?) ",
         rb"\[E(?P<mo>\d)(?P<d>\d\d) ",

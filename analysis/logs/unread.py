@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gputel.analysis.logs.lines import Chunk
@@ -26,6 +26,13 @@ _LOSS = lazy_regex(
     rb"(?i)(?P<name>[\w./-]{0,40}(?:%b)(?![a-z]|[ _.-]?(?:scal|weight|coe|factor|clip|func))[\w./]{0,20})"
     rb"['\"]?[ )\]]{0,2}(?: ?(?:[:=]|is|->)|[ \t])\s{0,8}[-+(\[]{0,2}\d+\.\d"
     rb"|(?<![\w.])\d+\.\d+ (?P<behind>(?:[a-z]\w{0,20}[ _])?loss)(?=\W{0,2}$)" % _WORDS
+)
+_SCORES = tuple(b"acc auc f1 iou bleu psnr dice".split())
+_SCORE_NAME = rb"(?:top[-_ ]?\d )?(?:m?acc(?:uracy)?|auc|f1|m?iou|bleu|psnr|dice)"
+# a score on a line that says its epoch or step: `epoch: 15 done, AUC: 0.942`
+_SCORED = lazy_regex(
+    rb"(?i)^(?=.{0,60}(?<![a-z])(?:epochs?|step|iter(?:ation)?)\W{0,3}\d).{0,120}?"
+    rb"(?P<name>(?<![a-z])%b(?![a-z]))[ )\]]{0,2} ?[:=] ?\d*\.\d(?P<behind>)" % _SCORE_NAME
 )
 _REPEATS = lazy_regex(
     rb"(?i)best|improv|sav(?:ed|ing)|minim|maxim|lowest|early stop|average|\bmean\b|\bavg|reduc|\bload"
@@ -71,6 +78,11 @@ _OTHERS = _Vocabulary(
 )
 _WORD = lazy_regex(rb"[a-z]{3,}")
 _IN_VALUES = {b"nan", b"inf", b"infinity", b"day", b"days"}
+
+
+def is_score(name: str) -> bool:
+    """Whether an unread figure is a score and no loss."""
+    return re.fullmatch(_SCORE_NAME.decode(), name, re.IGNORECASE) is not None
 
 
 def has_candidates(lines: bytes) -> bool:
@@ -137,14 +149,19 @@ class UnreadLosses:
         return not self._loses and self._passed >= max(LEAST, 0.5 * self._records)
 
     def worst(self) -> tuple[str, int, int] | None:
-        """The name that was left unread most often, how often, and the line of its first figure."""
+        """The loss that was left unread most often, how often, and the line of its first figure; else a score."""
+        return self._most_often(_NEEDLES, _LOSS) or self._most_often(_SCORES, _SCORED)
+
+    def _most_often(
+        self, needles: Sequence[bytes], figures: re.Pattern[bytes]
+    ) -> tuple[str, int, int] | None:
         names: Counter[bytes] = Counter()
         first: dict[bytes, int] = {}
         for region, number in self._unread:
-            for begin, line in _speaking(region):
+            for begin, line in _speaking(region, needles):
                 if _REPEATS.search(_english(line)):
                     continue
-                for found in _LOSS.finditer(line):
+                for found in figures.finditer(line):
                     name = found["name"] or found["behind"]
                     names[name] += 1
                     if name not in first:
@@ -163,11 +180,11 @@ def _english(line: bytes) -> bytes:
     return english(line)
 
 
-def _speaking(region: bytes) -> Iterator[tuple[int, bytes]]:
-    """The lines with a word for a loss, and where each begins: searching for words is fast, and regexes are not."""
+def _speaking(region: bytes, needles: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The lines with one of the words, and where each begins: searching for words is fast, and regexes are not."""
     small = region.lower()
     begins = set[int]()
-    for needle in _NEEDLES:
+    for needle in needles:
         at = small.find(needle)
         while at >= 0:
             begins.add(small.rfind(b"\n", 0, at) + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -180,3 +180,10 @@ def test_two_digits_of_a_year_are_no_day(days: tuple[str, str], read: Callable[.
         )
     )
     assert log.records["time"].diff().drop_nulls().dt.total_minutes().to_list() == [4, 4, 4]
+
+
+def test_year_of_two_digits_in_front_of_dashes_is_the_year(read: Callable[..., Any]) -> None:
+    log = read(
+        "".join(f"22-05-{day} 10:00:00.123 - INFO: step {day} loss {3 / day:.3f}\n" for day in range(10, 20))
+    )
+    assert log.records["time"].dt.date().to_list() == [date(2022, 5, day) for day in range(10, 20)]

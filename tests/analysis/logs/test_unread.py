@@ -164,3 +164,13 @@ def test_words_of_training_make_a_line_a_candidate(line: str) -> None:
 @pytest.mark.parametrize("line", ["", "\n\n", "since then", "maestro", "f10", "a/b", "separated"])
 def test_words_within_words_make_no_candidate(line: str) -> None:
     assert not has_candidates(line.encode())
+
+
+def test_scores_that_no_pattern_reads_are_doubtful(read: Callable[[str], Log]) -> None:
+    score = "INFO: ====Epoch: {0}/50,top 1 acc: {1:.4f}====\n"
+    lines = "INFO: Epoch: {0}/50, Iteration step: {2}, loss: {3:.4f}\n"
+    rows = [(e, 0.03 + e / 100, 1300 * (e + 1), 5 / (e + 1)) for e in range(20)]
+    log = read("".join((lines + score).format(*row) for row in rows))
+    assert log.records.height == 20
+    assert [(doubt.what, doubt.figures["unread"]) for doubt in log.doubts] == [("unread-losses", 20)]
+    assert not read("".join(lines.format(*row) for row in rows)).doubts
