@@ -78,6 +78,7 @@ _KEYS = lazy_regex(rb"([^\W\d][\w.-]*)['\"]?\s?[:=]")
 _MEASURED = lazy_regex(rb"(?i)(?:loss|step|epoch|iter\w*|acc\w*)['\"]?\s?[:=]\s*([^\s,;|)}]+)")
 _LONGEST_LINE = 4096
 _LONGEST_BLOCK = 60  # lines
+_MOST_ABOVE = 100  # lines of settings; with more of them, and no record, they are the records
 _MOST_LOOKS = 10_000  # in a log of which every other line looks new
 
 
@@ -128,6 +129,7 @@ class SettingRows:
         self._recording = False  # whether a record has been read
         self._led: dict[Words, Words] = {}  # the lines above the records: names -> measures
         self._last: dict[Pattern, tuple[int, frozenset[str]]] = {}  # prefix and fields of the last record
+        self._set_above = 0  # commands and calls before the first record
         self._was_mistaken = False  # whether lines like those above the records turned out to be records
         self._looks = 0
         self._above: list[bytes] = []  # the last lines, up to the first record
@@ -193,8 +195,11 @@ class SettingRows:
         kind = sets(bare)
         if kind == "led":
             return self._is_led(english(bare))
+        if kind and not self._recording:
+            self._set_above += 1
+            self._was_mistaken = self._was_mistaken or self._set_above > _MOST_ABOVE
         if kind or self._recording:
-            return kind is not None
+            return kind is not None and not self._was_mistaken
         above = [*self._above, *data[:start].rsplit(b"\n", _LONGEST_BLOCK + 1)[:-1]]
         return below_heading(strip_to_margin([*above, line]))
 

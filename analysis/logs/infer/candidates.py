@@ -24,6 +24,7 @@ from gputel.telemetry.errors import GputelError
 _PLACES = [*PLACES, "index", "count"]
 _RECURS = 20  # lines; with two losses each they are of a training, however long
 _MOST_VALUES, _MOST_BESIDE = 40, 10  # of a rare line: of a list or a tree; beside a place and no measure
+_MOST_SETTINGS = 0.3  # share of the lines; `python train.py | step 5` may stand in front of all of them
 OFTEN = 3  # lines; a rarer shape must have a value with a known name
 _EVALUATION = re.compile(  # but for `val_loss_best`
     rb"(?i)(?<![a-z_-])(?:vali?|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)"
@@ -220,7 +221,7 @@ def make_candidate(shape: LineShape, lines: Sequence[bytes], *, crowded: bool = 
 def _sets(shape: LineShape, lines: Sequence[bytes]) -> bool:
     """Whether they are commands, printed arguments, checkpoints loaded, or pairs below `Hyperparameters:`."""
     if setting_lines.sets(shape.example) in ("command", "call", "loaded"):
-        return True
+        return shape.count < max(OFTEN, _MOST_SETTINGS * len(lines))
     return shape.count < OFTEN and all(setting_lines.below_heading(lines[: at + 1]) for at in shape.lines)
 
 

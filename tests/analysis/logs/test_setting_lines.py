@@ -92,6 +92,15 @@ def test_first_of_records_behind_a_word_is_missed_and_named(read: Read) -> None:
     assert [reject.line for reject in log.rejects] == [2]
 
 
+def test_command_in_front_of_every_record_leaves_the_records(read: Read) -> None:
+    rows = (
+        f"python train.py | step={step} | loss={9 - step / 1000:.4f} | lr=0.1\n" for step in range(1, 501)
+    )
+    log = read("".join(rows))
+    assert log.records["step"].to_list()[-400:] == list(range(101, 501))
+    assert log.rejects
+
+
 def test_result_of_what_was_set_is_no_setting(read: Read) -> None:
     log = read(LOGFMT + "Best params: lr=0.1, step=300, loss=5.5\n" + LOGFMT)
     assert log.records.height >= 60
