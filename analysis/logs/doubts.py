@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -19,7 +19,7 @@ from gputel.analysis.logs.names import is_evaluation, legal
 from gputel.analysis.logs.unread import is_score
 
 if TYPE_CHECKING:
-    from gputel.analysis.logs.patterns import Field, Reject
+    from gputel.analysis.logs.parsed_rows import ParsedRows
 
 MOST_BARE = 0.1  # share of records without a step and a loss
 WHOLE = 0.6  # share of cells with a value in complete records
@@ -29,30 +29,6 @@ MOST_REPEATED = 0.25  # share of records that repeat the one before
 ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 FAR = 0.5  # how far, by its share, a first loss may be from ln(vocabulary)
 LOSSES = re.compile(r"(?i)loss|nll|\bce\b|xent|entropy|objective|cost|ppl|mse|mae|error|elbo|bp[bc]")
-
-
-class ParsedRows(Protocol):
-    """The parts of a `Log` that are looked at."""
-
-    @property
-    def records(self) -> pl.DataFrame: ...
-    @property
-    def evals(self) -> pl.DataFrame: ...
-    @property
-    def events(self) -> pl.DataFrame: ...
-    @property
-    def config(self) -> dict[str, float | str]: ...
-    @property
-    def rejects(self) -> list[Reject]: ...
-    @property
-    def sources(self) -> dict[str, Field]: ...
-    @property
-    def continues(self) -> bool: ...
-    @property
-    def unread(self) -> tuple[str, int, int] | None: ...
-    @property
-    def has_ambiguous_dates(self) -> bool: ...
-    def metrics(self) -> list[str]: ...
 
 
 def doubts(log: ParsedRows) -> tuple[Doubt, ...]:

@@ -14,7 +14,7 @@ from gputel.analysis.doubts import Doubt, about_reading
 from gputel.analysis.logs.signs import BEGIN_AGAIN
 
 if TYPE_CHECKING:
-    from gputel.analysis.logs.doubts import ParsedRows
+    from gputel.analysis.logs.parsed_rows import ParsedRows
 
 FEWEST = 10  # fewer records than this show no course
 MOST_FALLS = 3  # restarts without a word in the log
