@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gputel.analysis.logs import prefixes
 from gputel.analysis.logs.line_kinds import LinePlan, plan
-from gputel.analysis.logs.lines import Chunk
+from gputel.analysis.logs.lines import Chunk, line_at
 from gputel.analysis.logs.patterns import Field, Hits, Pattern
 from gputel.analysis.logs.prefixes import Letters
 from gputel.analysis.logs.regex_engine import last_digits
@@ -69,9 +69,7 @@ class HitTable:
     def last_digits(self, shape: LinePlan, row: int) -> dict[str, float]:
         """What the last printed digit of each number of a line stands for, in the unit of its column."""
         start = int(self._hits.starts[row])
-        end = self._data.find(b"\n", start)
-        line = self._data[start : end if end >= 0 else len(self._data)]
-        digits = last_digits(line, self.pattern)
+        digits = last_digits(line_at(self._data, start), self.pattern)
         return {name: digits[what] for name, what in shape.columns.items() if what in digits}
 
     def texts(self, shape: LinePlan, row: int) -> dict[str, str]:

@@ -157,6 +157,12 @@ def _drawn(rest: bytes) -> int:
     return rest.rstrip(b"\r").rfind(b"\r") + 1
 
 
+def line_at(data: bytes, start: int) -> bytes:
+    """The line that begins at `start`, without its end."""
+    end = data.find(b"\n", start)
+    return data[start : end if end >= 0 else len(data)]
+
+
 def starts(data: bytes) -> npt.NDArray[np.int64]:
     """The position at which each line starts."""
     return _after(_controls(data)[0], data)

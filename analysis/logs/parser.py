@@ -19,12 +19,12 @@ from gputel.analysis.logs import formats, numpy_engine, patterns, regex_engine
 from gputel.analysis.logs.encodings import Decoder
 from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.formats import patterns as patterns_of
-from gputel.analysis.logs.lines import Chunk, Splitter, keep
+from gputel.analysis.logs.lines import Chunk, Splitter, keep, line_at
 from gputel.analysis.logs.notebooks import NotebookText
 from gputel.analysis.logs.outcome import RECORDS, Outcome, ends_with_record, strange, unread
 from gputel.analysis.logs.patterns import Engine, EngineResult, Field, Hits, Pattern, Reject
 from gputel.analysis.logs.records import Assembler
-from gputel.analysis.logs.setting_lines import SettingRows, measures
+from gputel.analysis.logs.setting_rows import SettingRows, measures
 from gputel.analysis.logs.unread import UnreadLosses, candidates, has_candidates, may_recur_or_measure
 
 if TYPE_CHECKING:
@@ -312,8 +312,7 @@ class Parser:
                 continue
             for start in hits.starts[: MOST_BANNERS - self._banners].tolist():
                 self._banners += 1
-                end = data.find(b"\n", start)
-                line = data[start : end if end >= 0 else len(data)] + b"\n"
+                line = line_at(data, start) + b"\n"
                 others = tuple(p for p in self.patterns if p.role == "config" and p is not hits.pattern)
                 while others and (more := regex_engine.read(line, others)).hits:
                     self._facts(more)

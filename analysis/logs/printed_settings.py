@@ -1,11 +1,10 @@
-"""Settings that a program prints: which lines are settings and measure nothing; the configuration of the run.
+"""Settings that a program prints -> the configuration of the run.
 
 Programs print them as calls and dicts (`Namespace(lr=0.1, ...)`, `{'lr': 0.1, ...}`, over one line or many), as
 blocks with a pair on each line (`lr: 0.1`, YAML, `lr ........ 0.1`, tables), as pairs on one line, and as their
 command line. Each kind must give a hyperparameter by a name that trainings use, so that prose, sizes of data sets
 and printed models are not taken for settings. A name printed with two values has no value here: settings are
-printed once, or once per rank, and do not change. A weight of a loss or a threshold of an accuracy has the name of
-a measure: the text around it says that it is a setting.
+printed once, or once per rank, and do not change.
 """
 
 from __future__ import annotations
@@ -21,37 +20,12 @@ from gputel.analysis.logs.patterns import lazy_regex
 from gputel.analysis.text import NUMERIC
 from gputel.telemetry.secrets import mask_value
 
-_OTHER = rb"(?:'[^']*'|\"[^\"]*\"|True|False|None|\[[^\]]*\]|\([^)]*\)|[\w.<>/+-]+(?:\([^)]*\))?)"
-# Namespace(lr=0.001, name='gpt'), TrainConfig(...): at least four names in one pair of brackets
-_CALL = lazy_regex(rb"[A-Za-z_]\w*\((?:\w+ ?= ?%b, ?){3,}\w+ ?=" % _OTHER)
-# {'lr': 0.001, 'amp': True, ...}: the same in a dict, of which one value is no number
-_DICT = lazy_regex(rb"\{(?:['\"][\w.-]+['\"]: ?%b, ?){3,}['\"]" % _OTHER)
-_WORD = lazy_regex(rb"['\"]: ?(?:'|\"|True\b|False\b|None\b|true\b|false\b|null\b)")
-_OPENS = lazy_regex(
-    rb"(?i)['\"]?\b(?:config\w*|h?params|hyper_?param\w*|settings|options|kwargs)['\"]?\s*[:=]?\s*\{"
-    rb"|\b(?:namespace|\w*(?:config|args|arguments|settings|options))\("
-)
-_BRACKETS = lazy_regex(rb"[({]|[)}]")
-_PAIR = lazy_regex(
-    rb"[\s|*>-]*(?:--)?['\"]?(?P<key>[A-Za-z_][\w./-]*)['\"]?\s*(?:=>|->|[:=|\t]|\s{2,}|\.{3,}\s)\s*(?P<value>.*)"
-)
-_LONGEST_BLOCK = 60  # lines of a block to either side
-_SHORTEST = 3
-_WORDY = 5
 MOST = 500
 LONGEST = 200  # characters of a value
 _LONGEST_NAME = 80
 _LONGEST_LINE = 4096
 _FEWEST = 3
 
-_HYPERPARAMETER = lazy_regex(
-    r"(?i)(?:^|[./_-])(?:lr\d*|(?:base|init(?:ial)?|max|min|peak)_lr|learning_?rate|(?:mini_?)?batch_?size|bs|bsz"
-    r"|(?:num_|max_|n_|nb_|total_|train_)?epochs|(?:max|warmup|total|train)_(?:steps|iters|epochs?)|num_(?:steps|iterations|envs)"
-    r"|seed|optim(?:izer)?|weight_?decay|wd|momentum|dropout|betas?[12]?|gamma|adam_\w+|grad_?clip\w*|clip_?grad\w*"
-    r"|num_(?:workers|layers|heads|classes|hidden_layers|attention_heads)|n_(?:layer|head|embd)s?"
-    r"|hidden_(?:size|dim)|d_model|embed_?dim|lora_(?:r|alpha|dropout)|lr_scheduler\w*|n_estimators|max_depth"
-    r"|(?:data|output|save|log)_?(?:dir|path)|model(?:_name\w*)?|dataset|device)$"
-)
 _WRAPPER = lazy_regex(
     r"(?i)(?:\w+_)?(?:args?|arguments|conf(?:ig)?s?|cfg|h?params|hyper_?param(?:eter)?s|settings|opts?|options|flags)"
 )
@@ -120,10 +94,6 @@ def read(text: bytes, interpreted: Iterable[str] = ()) -> dict[str, Cell]:
     return {f"{name}_" if name in reserved else name: cell for name, cell in list(named.items())[:MOST]}
 
 
-def is_hyperparameter(name: str) -> bool:
-    return _HYPERPARAMETER.search(name.strip().replace(" ", "_").replace("-", "_")) is not None
-
-
 def _unchanged(pairs: Iterable[Pair]) -> dict[str, Cell]:
     """The pairs as cells, without the names that have two values."""
     named: dict[str, set[Cell]] = {}
@@ -172,7 +142,7 @@ def _are_settings(name: str, fields: Sequence[Pair]) -> bool:
     if not fields or not all(name for name, _ in fields):
         return False
     few = 1 if _NAMESPACE.fullmatch(name) else _FEWEST
-    return len(fields) >= few and any(is_hyperparameter(name) for name, _ in fields)
+    return len(fields) >= few and any(setting_lines.is_hyperparameter(name) for name, _ in fields)
 
 
 def _brackets(text: str) -> dict[int, int]:
@@ -227,7 +197,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[Pair]:
         block = [row for row in group if row]
         if by and sum(bool(row.value) for row in block) >= _FEWEST:
             pairs = list(_nested(block))
-            if any(is_hyperparameter(name) for name, _ in pairs):
+            if any(setting_lines.is_hyperparameter(name) for name, _ in pairs):
                 yield from pairs
 
 
@@ -266,7 +236,7 @@ def _pairs(lines: Iterable[str]) -> Iterator[Pair]:
         named = [name for name, _ in pairs]
         gaps = sum(after.start() - before.end() for before, after in pairwise(found))
         gaps += bool(found) and "(" in line[: found[0].start()]  # a part of a printed model
-        settles = any(map(is_hyperparameter, named)) and not any(map(_MEASURED.search, named))
+        settles = any(map(setting_lines.is_hyperparameter, named)) and not any(map(_MEASURED.search, named))
         settles = settles or setting_lines.sets(line.encode()) == "led"
         if len(pairs) >= _FEWEST and not gaps and settles:
             yield from pairs
@@ -283,7 +253,7 @@ def _commands(lines: Iterable[str]) -> Iterator[Pair]:
         given = [option for option in options if command or option["flag"]]
         names = [option["flag"] or option["override"] for option in given]
         valued = sum(option["value"] is not None for option in given)
-        if command or (valued > 1 and any(map(is_hyperparameter, names))):
+        if command or (valued > 1 and any(map(setting_lines.is_hyperparameter, names))):
             for name, option in zip(names, given, strict=True):
                 yield name.replace("-", "_"), option["value"] or "true"
 
@@ -297,44 +267,3 @@ def _continued(lines: Iterable[str]) -> Iterator[str]:
             yield whole
             whole = ""
     yield whole
-
-
-def is_printed(line: bytes) -> bool:
-    """Whether a line prints a configuration: many names with values in one pair of brackets."""
-    return _CALL.search(line) is not None or (
-        _DICT.search(line) is not None and _WORD.search(line) is not None
-    )
-
-
-def is_wordy(line: bytes) -> bool:
-    """Whether many values of a printed dict are words, as those of a configuration are."""
-    return len(_WORD.findall(line)) >= _WORDY
-
-
-def within(literals: Sequence[bytes]) -> frozenset[int]:
-    """The values, by their number, that stand inside `"config": {...}` or `Namespace(...)` of a longer line."""
-    inside, depth = set[int](), 0
-    for at, text in enumerate(literals):
-        opened = _OPENS.search(text) if not depth else None
-        if opened:
-            depth, text = 1, text[opened.end() :]
-        for bracket in _BRACKETS.findall(text) if depth else ():
-            depth += 1 if bracket in b"({" else -1
-            if not depth:
-                break
-        if depth:
-            inside.add(at)
-    return frozenset(inside)
-
-
-def in_block(lines: Sequence[bytes], number: int) -> bool:
-    """Whether the line stands among pairs of keys and values of which one is a hyperparameter."""
-    if not _PAIR.fullmatch(lines[number]):
-        return False
-    first = last = number
-    while first and number - first < _LONGEST_BLOCK and _PAIR.fullmatch(lines[first - 1]):
-        first -= 1
-    while last + 1 < len(lines) and last - number < _LONGEST_BLOCK and _PAIR.fullmatch(lines[last + 1]):
-        last += 1
-    keys = [pair["key"] for line in lines[first : last + 1] if (pair := _PAIR.fullmatch(line))]
-    return len(keys) >= _SHORTEST and any(is_hyperparameter(key.decode(errors="replace")) for key in keys)

@@ -2,29 +2,19 @@
 
 `sets` judges one line by its words: a command with its options, names and values behind `Namespace(` or `Config:`,
 the place of a checkpoint that is loaded. A line behind `Config:` is settings only where the first such line stands
-above all records: later ones are results of what was set. `SettingRows` takes such lines out of what an engine has
-read, and the blocks of pairs below `Hyperparameters:`. It looks at records that print other fields than the record
-before, or behind a longer prefix, so that a long log costs nothing.
+above all records: later ones are results of what was set. The others judge a printed configuration, values within
+one, and lines of a block of pairs. A weight of a loss or a threshold of an accuracy has the name of a measure: the
+text around it says that it is a setting.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Literal
 
-import numpy as np
-
-from gputel.analysis.logs.languages import english
-from gputel.analysis.logs.line_kinds import plan
-from gputel.analysis.logs.line_prefixes import strip_prefixes, strip_to_margin
-from gputel.analysis.logs.outcome import RECORDS
-from gputel.analysis.logs.patterns import EngineResult, Hits, Pattern, Reject, Values, lazy_regex
+from gputel.analysis.logs.patterns import lazy_regex
 
 Kind = Literal["command", "call", "loaded", "led"]
-Words = tuple[bytes, ...]
-Look = tuple[int, int, int]  # a row to look at: its line, its hits, and which of them it is
 
 _FOREIGN = (
     "超参数|超參數|参数|參數|配置|设置|設定|引数|ハイパーパラメータ|パラメータ|하이퍼파라미터|파라미터|설정|인자|"
@@ -74,12 +64,34 @@ _PAIR = lazy_regex(
     rb"\s*(?:=>|->|[:=|\t]|\xef\xbc\x9a|\s{2,}|\.{3,}\s)\s*(?!.*\w ?[:=] ?[+-]?\d)\S.*"
 )
 _RULER = lazy_regex(rb"\s*[-+=*_#|]{3,}\s*")
-_KEYS = lazy_regex(rb"([^\W\d][\w.-]*)['\"]?\s?[:=]")
-_MEASURED = lazy_regex(rb"(?i)(?:loss|step|epoch|iter\w*|acc\w*)['\"]?\s?[:=]\s*([^\s,;|)}]+)")
+KEYS = lazy_regex(rb"([^\W\d][\w.-]*)['\"]?\s?[:=]")
+MEASURED = lazy_regex(rb"(?i)(?:loss|step|epoch|iter\w*|acc\w*)['\"]?\s?[:=]\s*([^\s,;|)}]+)")
+_OTHER = rb"(?:'[^']*'|\"[^\"]*\"|True|False|None|\[[^\]]*\]|\([^)]*\)|[\w.<>/+-]+(?:\([^)]*\))?)"
+# Namespace(lr=0.001, name='gpt'), TrainConfig(...): at least four names in one pair of brackets
+_PRINTED = lazy_regex(rb"[A-Za-z_]\w*\((?:\w+ ?= ?%b, ?){3,}\w+ ?=" % _OTHER)
+# {'lr': 0.001, 'amp': True, ...}: the same in a dict, of which one value is no number
+_DICT = lazy_regex(rb"\{(?:['\"][\w.-]+['\"]: ?%b, ?){3,}['\"]" % _OTHER)
+_WORD = lazy_regex(rb"['\"]: ?(?:'|\"|True\b|False\b|None\b|true\b|false\b|null\b)")
+_OPENS = lazy_regex(
+    rb"(?i)['\"]?\b(?:config\w*|h?params|hyper_?param\w*|settings|options|kwargs)['\"]?\s*[:=]?\s*\{"
+    rb"|\b(?:namespace|\w*(?:config|args|arguments|settings|options))\("
+)
+_BRACKETS = lazy_regex(rb"[({]|[)}]")
+_KEYED = lazy_regex(
+    rb"[\s|*>-]*(?:--)?['\"]?(?P<key>[A-Za-z_][\w./-]*)['\"]?\s*(?:=>|->|[:=|\t]|\s{2,}|\.{3,}\s)\s*(?P<value>.*)"
+)
+_SHORTEST = 3
+_WORDY = 5
+_HYPERPARAMETER = lazy_regex(
+    r"(?i)(?:^|[./_-])(?:lr\d*|(?:base|init(?:ial)?|max|min|peak)_lr|learning_?rate|(?:mini_?)?batch_?size|bs|bsz"
+    r"|(?:num_|max_|n_|nb_|total_|train_)?epochs|(?:max|warmup|total|train)_(?:steps|iters|epochs?)|num_(?:steps|iterations|envs)"
+    r"|seed|optim(?:izer)?|weight_?decay|wd|momentum|dropout|betas?[12]?|gamma|adam_\w+|grad_?clip\w*|clip_?grad\w*"
+    r"|num_(?:workers|layers|heads|classes|hidden_layers|attention_heads)|n_(?:layer|head|embd)s?"
+    r"|hidden_(?:size|dim)|d_model|embed_?dim|lora_(?:r|alpha|dropout)|lr_scheduler\w*|n_estimators|max_depth"
+    r"|(?:data|output|save|log)_?(?:dir|path)|model(?:_name\w*)?|dataset|device)$"
+)
 _LONGEST_LINE = 4096
-_LONGEST_BLOCK = 60  # lines
-_MOST_ABOVE = 100  # lines of settings; with more of them, and no record, they are the records
-_MOST_LOOKS = 10_000  # in a log of which every other line looks new
+LONGEST_BLOCK = 60  # lines
 
 
 def sets(line: bytes) -> Kind | None:
@@ -98,14 +110,14 @@ def sets(line: bytes) -> Kind | None:
     return "led" if _LED.match(line) else None
 
 
-def below_heading(lines: Sequence[bytes]) -> bool:
-    """Whether the last line is a pair in a block below a line such as `Hyperparameters:`.
+def below_heading(lines: Sequence[bytes], number: int) -> bool:
+    """Whether a line is a pair in a block below a line such as `Hyperparameters:`.
 
     The block ends at an empty line, at text, at a smaller margin, and at a name that it has already.
     """
     keys: set[bytes] = set()
     margin = _LONGEST_LINE
-    for each in reversed(lines[-_LONGEST_BLOCK:]):
+    for each in reversed(lines[max(0, number + 1 - LONGEST_BLOCK) : number + 1]):
         if keys and _is_heading(each):
             return True
         if keys and _RULER.fullmatch(each):
@@ -122,112 +134,46 @@ def _is_heading(line: bytes) -> bool:
     return len(line) < 80 and (_HEADING.fullmatch(line) or _COLUMNS.fullmatch(line)) is not None
 
 
-class SettingRows:
-    """Takes the rows of settings out of readings, one reading after the other."""
-
-    def __init__(self) -> None:
-        self._recording = False  # whether a record has been read
-        self._led: dict[Words, Words] = {}  # the lines above the records: names -> measures
-        self._last: dict[Pattern, tuple[int, frozenset[str]]] = {}  # prefix and fields of the last record
-        self._set_above = 0  # commands and calls before the first record
-        self._was_mistaken = False  # whether lines like those above the records turned out to be records
-        self._looks = 0
-        self._above: list[bytes] = []  # the last lines, up to the first record
-
-    def without(self, reading: EngineResult, data: bytes) -> EngineResult:
-        """The reading without the rows of settings."""
-        found: dict[int, list[int]] = {}
-        rejects = list(reading.rejects)
-        looks = sorted(look for at, hits in enumerate(reading.hits) for look in self._new_rows(at, hits))
-        for number, at, row in looks:  # grows
-            hits, was_mistaken = reading.hits[at], self._was_mistaken
-            if self._sets(hits, row, data):
-                found.setdefault(at, []).append(row)
-                self._look_below(looks, hits, at, row)
-            else:
-                self._recording = self._recording or measures(hits)
-            if self._was_mistaken > was_mistaken:
-                rejects.append(
-                    Reject(number, hits.pattern.name, "a line like it was taken for settings above")
-                )
-        self._above = [] if self._recording else [*self._above, *data.splitlines()][-_LONGEST_BLOCK:]
-        kept = [_without_rows(hits, found.get(at, [])) for at, hits in enumerate(reading.hits)]
-        rejects.sort(key=lambda reject: reject.line)
-        return EngineResult(reading.lines, [hits for hits in kept if len(hits.lines)], rejects)
-
-    def _new_rows(self, at: int, hits: Hits) -> Iterator[Look]:
-        """The rows of records unlike the one before, with their lines."""
-        if hits.pattern.role not in RECORDS:
-            return iter(())
-        masks = {what.source: column.present for what, column in hits.values.items()}
-        masks |= {what.source: column.present for what, column in hits.texts.items()}
-        prefixes = hits.begins - hits.starts
-        new = np.ones(len(hits.lines), dtype=np.bool_)
-        new[1:] = prefixes[1:] != prefixes[:-1]
-        for mask in masks.values():
-            if not mask.all():
-                new[1:] |= mask[1:] != mask[:-1]
-        first, last = (
-            (int(prefixes[row]), frozenset(name for name, mask in masks.items() if mask[row]))
-            for row in (0, -1)
-        )
-        new[0] = self._last.get(hits.pattern) != first
-        self._last[hits.pattern] = last
-        rows = np.flatnonzero(new)[: max(0, _MOST_LOOKS - self._looks)]
-        self._looks += len(rows)
-        return ((int(hits.lines[row]), at, int(row)) for row in rows)
-
-    def _look_below(self, looks: list[Look], hits: Hits, at: int, row: int) -> None:
-        """Sees to it that the next row is looked at, too: it is not like a record."""
-        if row + 1 == len(hits.lines):
-            del self._last[hits.pattern]
-            return
-        below = (int(hits.lines[row + 1]), at, row + 1)
-        place = bisect_left(looks, below)
-        if looks[place : place + 1] != [below]:
-            looks.insert(place, below)
-
-    def _sets(self, hits: Hits, row: int, data: bytes) -> bool:
-        start = int(hits.starts[row])
-        end = data.find(b"\n", start)
-        line = data[start : end if end >= 0 else len(data)]
-        bare = strip_prefixes([line])[0]
-        kind = sets(bare)
-        if kind == "led":
-            return self._is_led(english(bare))
-        if kind and not self._recording:
-            self._set_above += 1
-            self._was_mistaken = self._was_mistaken or self._set_above > _MOST_ABOVE
-        if kind or self._recording:
-            return kind is not None and not self._was_mistaken
-        above = [*self._above, *data[:start].rsplit(b"\n", _LONGEST_BLOCK + 1)[:-1]]
-        return below_heading(strip_to_margin([*above, line]))
-
-    def _is_led(self, line: bytes) -> bool:
-        """Whether a line behind a word is settings: the first such line is above the records, and none measures."""
-        names, measures = tuple(_KEYS.findall(line)), tuple(_MEASURED.findall(line))
-        above = self._led.get(names) if self._recording else self._led.setdefault(names, measures)
-        self._was_mistaken = self._was_mistaken or (above is not None and above != measures)
-        return above == measures and not self._was_mistaken
+def is_hyperparameter(name: str) -> bool:
+    return _HYPERPARAMETER.search(name.strip().replace(" ", "_").replace("-", "_")) is not None
 
 
-def measures(hits: Hits) -> bool:
-    """Whether its lines are records or evaluations, unlike a bar that only counts."""
-    kind = plan(hits.pattern, (*hits.values, *hits.texts))
-    return hits.pattern.role in RECORDS and bool(kind.record or kind.evals)
-
-
-def _without_rows(hits: Hits, rows: list[int]) -> Hits:
-    if not rows:
-        return hits
-    keep = np.setdiff1d(np.arange(len(hits.lines)), rows)
-    values = ((what, Values(c.numbers[keep], c.present[keep])) for what, c in hits.values.items())
-    texts = ((what, column.take(keep)) for what, column in hits.texts.items())
-    return replace(
-        hits,
-        lines=hits.lines[keep],
-        starts=hits.starts[keep],
-        begins=hits.begins[keep],
-        values={what: column for what, column in values if column.present.any()},
-        texts={what: column for what, column in texts if column.present.any()},
+def is_printed(line: bytes) -> bool:
+    """Whether a line prints a configuration: many names with values in one pair of brackets."""
+    return _PRINTED.search(line) is not None or (
+        _DICT.search(line) is not None and _WORD.search(line) is not None
     )
+
+
+def is_wordy(line: bytes) -> bool:
+    """Whether many values of a printed dict are words, as those of a configuration are."""
+    return len(_WORD.findall(line)) >= _WORDY
+
+
+def within(literals: Sequence[bytes]) -> frozenset[int]:
+    """The values, by their number, that stand inside `"config": {...}` or `Namespace(...)` of a longer line."""
+    inside, depth = set[int](), 0
+    for at, text in enumerate(literals):
+        opened = _OPENS.search(text) if not depth else None
+        if opened:
+            depth, text = 1, text[opened.end() :]
+        for bracket in _BRACKETS.findall(text) if depth else ():
+            depth += 1 if bracket in b"({" else -1
+            if not depth:
+                break
+        if depth:
+            inside.add(at)
+    return frozenset(inside)
+
+
+def in_block(lines: Sequence[bytes], number: int) -> bool:
+    """Whether the line stands among pairs of keys and values of which one is a hyperparameter."""
+    if not _KEYED.fullmatch(lines[number]):
+        return False
+    first = last = number
+    while first and number - first < LONGEST_BLOCK and _KEYED.fullmatch(lines[first - 1]):
+        first -= 1
+    while last + 1 < len(lines) and last - number < LONGEST_BLOCK and _KEYED.fullmatch(lines[last + 1]):
+        last += 1
+    keys = [pair["key"] for line in lines[first : last + 1] if (pair := _KEYED.fullmatch(line))]
+    return len(keys) >= _SHORTEST and any(is_hyperparameter(key.decode(errors="replace")) for key in keys)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gputel.analysis.logs.lines import Chunk
+from gputel.analysis.logs.lines import Chunk, line_at
 from gputel.analysis.logs.outcome import RECORDS
 from gputel.analysis.logs.patterns import EngineResult, Hits, lazy_regex
 
@@ -191,11 +191,9 @@ def _speaking(region: bytes, needles: Sequence[bytes]) -> Iterator[tuple[int, by
             end = small.find(b"\n", at)
             at = small.find(needle, end) if end >= 0 else -1
     for begin in sorted(begins):
-        end = region.find(b"\n", begin)
-        yield begin, region[begin : end if end >= 0 else len(region)]
+        yield begin, line_at(region, begin)
 
 
 def _lines(hits: Hits, data: bytes) -> Iterator[bytes]:
     for start in hits.starts[:SAMPLE].tolist():
-        end = data.find(b"\n", start)
-        yield data[start : end if end >= 0 else len(data)]
+        yield line_at(data, start)

@@ -66,7 +66,7 @@ def header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None
 def footer(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None:
     """A line that says, below the lines of a record, of which step they were: `[finished step 10]`.
 
-    A log whose beginning is cut off also begins with figures. There the first step is none that a run begins with.
+    A log whose beginning is cut off also begins with figures. Its first step is none that a run begins with.
     """
     if main.place:
         return None

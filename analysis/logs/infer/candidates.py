@@ -222,7 +222,7 @@ def _sets(shape: LineShape, lines: Sequence[bytes]) -> bool:
     """Whether they are commands, printed arguments, checkpoints loaded, or pairs below `Hyperparameters:`."""
     if setting_lines.sets(shape.example) in ("command", "call", "loaded"):
         return shape.count < max(OFTEN, _MOST_SETTINGS * len(lines))
-    return shape.count < OFTEN and all(setting_lines.below_heading(lines[: at + 1]) for at in shape.lines)
+    return shape.count < OFTEN and all(setting_lines.below_heading(lines, at) for at in shape.lines)
 
 
 def _may_matter(cell: Named, shape: LineShape) -> bool:

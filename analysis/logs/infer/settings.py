@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gputel.analysis.logs import printed_settings, setting_lines
+from gputel.analysis.logs import setting_lines
 from gputel.analysis.logs.infer.candidates import OFTEN, Candidate, heading
 from gputel.analysis.logs.infer.places import PLACES
 
@@ -24,10 +24,8 @@ def without_settings(candidates: Sequence[Candidate], lines: Sequence[bytes]) ->
 
 def is_printed(line: Candidate) -> bool:
     """Whether it is a printed configuration: many names in brackets, with values that never change."""
-    printed = printed_settings.is_printed(line.shape.example)
-    return printed and (
-        not line.changing or (not line.loses and printed_settings.is_wordy(line.shape.example))
-    )
+    printed = setting_lines.is_printed(line.shape.example)
+    return printed and (not line.changing or (not line.loses and setting_lines.is_wordy(line.shape.example)))
 
 
 def _is_led(line: Candidate, candidates: Sequence[Candidate]) -> bool:
@@ -52,11 +50,11 @@ def _is_setting(line: Candidate, lines: Sequence[bytes], begins: int) -> bool:
         return True
     if line.role not in ("eval", "mixed") or (line.changing and line.shape.lines[-1] > begins):
         return False
-    in_blocks = (printed_settings.in_block(lines, number) for number in line.shape.lines[:20])
+    in_blocks = (setting_lines.in_block(lines, number) for number in line.shape.lines[:20])
     return is_printed(line) or (line.place is None and all(in_blocks))
 
 
 def _sets_only(line: Candidate) -> bool:
     """Whether all of its names are of hyperparameters, as in `{'lr': 0.001, 'wd': 0.01, 'epochs': 10}`."""
     names = [cell.source for cell in line.named if cell.column]
-    return len(names) > 1 and not line.changing and all(map(printed_settings.is_hyperparameter, names))
+    return len(names) > 1 and not line.changing and all(map(setting_lines.is_hyperparameter, names))

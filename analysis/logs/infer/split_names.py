@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gputel.analysis.logs import printed_settings
+from gputel.analysis.logs import setting_lines
 from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.infer.slots import PLACE, PLACES, Slot, words_before
@@ -47,7 +47,7 @@ _AFTER = lazy_regex(r"(?i)(?:\bthe )?(?P<what>[a-z][^|,;:=]*?) +(?:at|after) *$"
 
 def complete(row: list[Slot], shape: LineShape) -> list[Slot]:
     """Completes names of which a part stands further to the left; values within printed settings get none."""
-    inside = printed_settings.within(shape.words)
+    inside = setting_lines.within(shape.words)
     row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
     row = [replace(slot, key=None, column="date") if slot.at in shape.dated else slot for slot in row]
     return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)

@@ -85,7 +85,7 @@ def _learn(shapes: Shapes, numbers: Ints, starts: Ints, data: bytes) -> None:
         for number in unknown.tolist():
             shapes[number].seen += int(counts[number])
             if shapes[number].seen >= WORTH_LEARNING:
-                shapes.learn(number, _line(data, int(example[number])))
+                shapes.learn(number, lines.line_at(data, int(example[number])))
 
 
 def _check(shapes: Shapes, numbers: Ints, starts: Ints, data: bytes) -> None:
@@ -96,7 +96,7 @@ def _check(shapes: Shapes, numbers: Ints, starts: Ints, data: bytes) -> None:
         return
     wrong = rows[shapes.failing(numbers[rows], data, starts[rows])]
     for row in wrong.tolist():
-        numbers[row] = shapes.variant(_line(data, int(starts[row])))
+        numbers[row] = shapes.variant(lines.line_at(data, int(starts[row])))
     if wrong.size:
         _learn(shapes, numbers, starts, data)
 
@@ -106,7 +106,7 @@ def _look(data: bytes, starts: Ints, rows: Ints, shapes: Shapes, parts: list[Hit
     rejects = []
     by_fields: dict[tuple[Pattern, tuple[Field, ...]], list[regex_engine.Row]] = {}
     for row, start in zip(rows.tolist(), starts[rows].tolist(), strict=True):
-        line = _line(data, start)
+        line = lines.line_at(data, start)
         match = shapes.match(line)
         if isinstance(match, regex_engine.Match):
             cells = regex_engine.cells(line, start, match)
@@ -117,11 +117,6 @@ def _look(data: bytes, starts: Ints, rows: Ints, shapes: Shapes, parts: list[Hit
             rejects.append(Reject(row, *match))
     parts += [regex_engine.hits(data, pattern, some) for (pattern, _), some in by_fields.items()]
     return rejects
-
-
-def _line(data: bytes, start: int) -> bytes:
-    end = data.find(b"\n", start)
-    return data[start:] if end < 0 else data[start:end]
 
 
 def merged(parts: list[Hits], patterns: tuple[Pattern, ...]) -> list[Hits]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gputel.analysis.logs import printed_settings
+from gputel.analysis.logs import setting_lines
 from gputel.analysis.logs.log import Log
 
 Read = Callable[[str], Log]
@@ -59,18 +59,18 @@ def test_settings_within_a_line_of_results_name_no_value(read: Read) -> None:
 
 def test_values_behind_the_settings_of_a_line_count_again() -> None:
     literals = (b'{"loss": ', b', "config": {"lr": ', b', "nested": {"a": ', b'}}, "acc": ', b"}")
-    assert printed_settings.within(literals) == {1, 2}
+    assert setting_lines.within(literals) == {1, 2}
 
 
 def test_line_of_figures_in_a_dict_is_no_configuration() -> None:
-    assert not printed_settings.is_printed(
+    assert not setting_lines.is_printed(
         b"{'loss': 0.5, 'grad_norm': 1.2, 'learning_rate': 1e-05, 'epoch': 0.1}"
     )
-    assert printed_settings.is_printed(DICT.encode())
+    assert setting_lines.is_printed(DICT.encode())
 
 
 def test_dict_with_many_words_is_a_configuration_and_one_with_a_word_is_not() -> None:
-    assert printed_settings.is_wordy(
+    assert setting_lines.is_wordy(
         b"{'dir': './out', 'gpu': False, 'amp': True, 'weights': None, 'model': 'gcn'}"
     )
-    assert not printed_settings.is_wordy(b"{'mode': 'train', 'loss': 0.5, 'lr': 0.001}")
+    assert not setting_lines.is_wordy(b"{'mode': 'train', 'loss': 0.5, 'lr': 0.001}")

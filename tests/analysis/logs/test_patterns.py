@@ -22,6 +22,7 @@ def pairs(style: str, line: bytes) -> list[tuple[bytes, bytes]]:
         ("commas", b"loss 10.97, mfu -1%", [(b"loss", b"10.97"), (b"mfu", b"-1%")]),
         ("dashes", b"3s - loss: 1.7 - acc: 0.5", [(b"loss", b"1.7"), (b"acc", b"0.5")]),
         ("words", b"step=3 loss: 2.1 at 5", [(b"step", b"3"), (b"loss", b"2.1")]),
+        ("equals", b'step=3 msg="a b" loss=2.1', [(b"step", b"3"), (b"msg", b'"a b"'), (b"loss", b"2.1")]),
         ("columns", b"lr: 1.0e-03  max mem: 3524", [(b"lr", b"1.0e-03"), (b"max mem", b"3524")]),
         ("quoted", b"{'loss': 2.25, \"f1\": \"0.5\"}", [(b"loss", b"2.25"), (b"f1", b"0.5")]),
     ],
@@ -35,7 +36,7 @@ def test_second_number_of_a_pair_stands_in_brackets() -> None:
     assert pair["also"] == b"6.94"
 
 
-@pytest.mark.parametrize("style", ["bars", "commas", "columns", "words", "quoted", "dashes"])
+@pytest.mark.parametrize("style", ["bars", "commas", "columns", "equals", "words", "quoted", "dashes"])
 def test_no_style_takes_long_for_a_long_line(style: str) -> None:
     """It reads 20,000 words at once; a style that went back over them would not come to an end."""
     assert len(pairs(style, b"word " * 20_000)) <= 1

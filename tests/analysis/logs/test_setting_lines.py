@@ -108,11 +108,11 @@ def test_result_of_what_was_set_is_no_setting(read: Read) -> None:
 
 def test_block_of_settings_ends_where_a_name_comes_again() -> None:
     block = [b"Hyperparameters:", b"step: 100", b"loss: 0.5"]
-    assert setting_lines.below_heading(block)
-    assert not setting_lines.below_heading([*block, b"step: 10"])
-    assert not setting_lines.below_heading([*block, b"", b"acc: 0.5"])
-    assert not setting_lines.below_heading([b"Verifying settings ...", b"Epoch 1 | iter 1 | loss: 8.5"])
-    assert not setting_lines.below_heading([b"Loading the parameters of step 3", b"loss: 8.5"])
+    assert setting_lines.below_heading(block, 2)
+    assert not setting_lines.below_heading([*block, b"step: 10"], 3)
+    assert not setting_lines.below_heading([*block, b"", b"acc: 0.5"], 4)
+    assert not setting_lines.below_heading([b"Verifying settings ...", b"Epoch 1 | iter 1 | loss: 8.5"], 1)
+    assert not setting_lines.below_heading([b"Loading the parameters of step 3", b"loss: 8.5"], 1)
 
 
 def test_pieces_give_the_rows_of_the_whole() -> None:

@@ -7,15 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from gputel.analysis.logs.log import Log
+from tests.analysis.logs.infer.epochs import EPOCHS, log_of
 
 Read = Callable[[str], Log]
-EPOCHS = range(1, 31)
-
-
-def log_of(lines: str, head: str = "") -> str:
-    return head + "".join(
-        lines.format(e=e, s=10 * e, loss=3 / e, val=3.3 / e, acc=0.5 + e / 100) for e in EPOCHS
-    )
 
 
 @pytest.mark.parametrize(
