@@ -80,7 +80,7 @@ def read(segment: Segment, inside: object = None) -> GivenRows:
 def files(segment: Segment, memory: Path | None) -> list[Path]:
     """The files of all processes, in the run folder and in memory."""
     folders = [segment.path / drain.NAME, *([memory] if memory else [])]
-    return [path for folder in folders for path in folder.glob(f"*{environment.ROWS}")]
+    return [path for folder in folders for path in environment.files(folder, environment.ROWS)]
 
 
 def _cells(rows: Sequence[dict[str, object]]) -> Iterator[Cell]:

@@ -56,9 +56,8 @@ def files(segment: Segment, memory: Path | None) -> list[Path]:
     """The files of all processes in the run folder, also of those that are still in memory alone."""
     copies = segment.path / drain.NAME
     folders = [copies, *([memory] if memory else [])]
-    return sorted(
-        {copies / path.name for folder in folders for path in folder.glob(f"*{step_records.ENDING}")}
-    )
+    names = {path.name for folder in folders for path in environment.files(folder, step_records.ENDING)}
+    return [copies / name for name in sorted(names)]
 
 
 def ended(content: bytes) -> bytes:

@@ -82,7 +82,7 @@ def rounds(folder: Path, count: int, every_s: float) -> list[list[ProcessLook]]:
 
 def _ask(folder: Path, name: str, kind: bytes) -> Iterator[AskedProcess]:
     """Asks every process that is not stopped; removes the files of those that have ended."""
-    pipes = list(folder.glob(f"*{environment.ASKED}"))
+    pipes = environment.files(folder, environment.ASKED)
     numbers = (pipe.name.removesuffix(environment.ASKED) for pipe in pipes)
     children = proc.children([int(pid) for pid in numbers if pid.isdigit()])
     for pipe in pipes:
@@ -93,8 +93,8 @@ def _ask(folder: Path, name: str, kind: bytes) -> Iterator[AskedProcess]:
         elif facts is None and environment.listens(pipe):
             unseen.note(folder, pid, "hidden by /proc")
         elif facts is None:
-            for file in folder.glob(f"{pid}.*"):
-                if file.suffix != unseen.ENDING:
+            for file in environment.files(folder):
+                if file.name.startswith(f"{pid}.") and file.suffix != unseen.ENDING:
                     file.unlink(missing_ok=True)
         elif environment.listens(pipe) if facts.state in STOPPED else _write(pipe, kind + name.encode()):
             facts = replace(facts, children=children.get(int(pid)))
@@ -209,7 +209,7 @@ def _provoke(pid: int, path: Path) -> str:
 
 def _remove_late(folder: Path) -> None:
     """Removes answers that came too late for their asker."""
-    for path in (*folder.glob("*.json"), *folder.glob("*.flight")):
+    for path in environment.files(folder, ".json", ".flight"):
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > OLD_S:
                 path.unlink()

@@ -17,7 +17,7 @@ from pathlib import Path
 from gputel.telemetry import events, own_process
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.inside import step_records, unseen
-from gputel.telemetry.inside.environment import ROWS, WRITTEN, hold
+from gputel.telemetry.inside.environment import ROWS, WRITTEN, files, hold
 from gputel.telemetry.own_files import UNFOLLOWED, is_foreign
 from gputel.telemetry.run_folder import locked
 
@@ -56,7 +56,7 @@ def drain(segment: Path, folder: Path) -> None:
 
 def step_files(segment: Path) -> list[Path]:
     """The copies of recorded steps, a file a process."""
-    return sorted((segment / NAME).glob(f"*{step_records.ENDING}"))
+    return files(segment / NAME, step_records.ENDING)
 
 
 def rows(path: Path, memory: Path | None = None) -> tuple[list[dict[str, object]], int]:

@@ -176,7 +176,7 @@ def _sweep(above: Path) -> None:
 def _is_abandoned(folder: Path) -> bool:
     writers = [path.name.partition("-")[0] for path in folder.iterdir() if path.suffix in WRITTEN]
     is_alive = any(Path("/proc", pid).exists() for pid in (folder.name.partition("-")[0], *writers))
-    return not is_alive and not any(map(listens, folder.glob(f"*{ASKED}")))
+    return not is_alive and not any(map(listens, files(folder, ASKED)))
 
 
 def listens(pipe: Path) -> bool:
@@ -186,6 +186,16 @@ def listens(pipe: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def files(folder: Path, *endings: str) -> list[Path]:
+    """The files with one of these endings (all without any), in order; none if the folder is gone.
+
+    Its recorder removes it at the end, while others look: `Path.glob` raises where that happens as it begins.
+    """
+    with contextlib.suppress(OSError):
+        return sorted(path for path in folder.iterdir() if path.name.endswith(endings or ""))
+    return []
 
 
 def own_folder(inside: object) -> Path | None:

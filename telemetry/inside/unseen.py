@@ -17,7 +17,7 @@ from gputel.telemetry import events
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.host.process_names import RANKS, WORLDS
 from gputel.telemetry.inside import proc, step_records
-from gputel.telemetry.inside.environment import ASKED
+from gputel.telemetry.inside.environment import ASKED, files
 from gputel.telemetry.secrets import mask
 
 KIND = "unseen"
@@ -36,7 +36,7 @@ NO_OPTIMIZER = "no optimizer of PyTorch took one"
 
 def failures(folder: Path) -> list[str]:
     """A line for each process: `process 71: OSError: [Errno 28] No space left on device`."""
-    return [f"process {path.stem}: {_first_line(path)}" for path in sorted(folder.glob(f"*{ENDING}"))]
+    return [f"process {path.stem}: {_first_line(path)}" for path in files(folder, ENDING)]
 
 
 def sentence(failure: str) -> str:
@@ -133,7 +133,7 @@ class StepSight:
         It never changes, so they are read again only when there are others: this runs once a second.
         """
         worlds = {file.head.world for file in seeing}
-        listening = sorted(int(path.stem) for path in self._folder.glob(f"*{ASKED}") if path.stem.isdigit())
+        listening = sorted(int(path.stem) for path in files(self._folder, ASKED) if path.stem.isdigit())
         if self._looked == (listening, worlds):
             return
         self._looked = listening, worlds

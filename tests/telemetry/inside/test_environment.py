@@ -192,3 +192,18 @@ def test_folder_that_another_recorder_removes_before_it_is_locked_is_made_again(
     inside = enter()
     assert inside.folder
     assert inside.folder not in removed
+
+
+def test_folder_that_its_recorder_removes_while_others_look_has_no_files(memory: Path) -> None:
+    folder, looks = memory / "a", 0
+    removing = threading.Thread(target=lambda: [_make_and_remove(folder) for _ in range(20_000)])
+    removing.start()
+    while removing.is_alive():
+        assert environment.files(folder, environment.ROWS) == []
+        looks += 1
+    assert looks
+
+
+def _make_and_remove(folder: Path) -> None:
+    folder.mkdir()
+    folder.rmdir()
