@@ -2,7 +2,10 @@
 
 A regex is blind if it reads a line as it reads the same line with every digit made a 0. `\\d+`, `[\\d.]+` and
 `\\w` are blind; `[1-5]`, `\\1` and a literal `8` are not. A literal digit right after a literal letter (`rank0`)
-is between the two: blind to all digits but those that follow a letter.
+or an `@` is between the two: blind to all digits but those that follow one.
+
+Most lines are of no regex that sees digits. `relaxed` proves it: a line that the relaxed regex does not match is
+not matched by the regex either, whatever its digits are.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 _DIGIT = re.compile(rb"\d")
@@ -19,12 +23,14 @@ Sight = Literal["blind", "after letters", "sees"]
 
 _ORDER: list[Sight] = ["blind", "after letters", "sees"]
 _parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
+_compiler: Any = importlib.import_module("re._compiler" if sys.version_info >= (3, 11) else "sre_compile")
 _COUNT = re.compile(rb"\{\d*,?\d*\}|\(\?P<\w+>")
 _REFERENCE = re.compile(rb"\(\?(?:P=|\()")
 _BRACE = re.compile(rb"\\\{|\[[^\]]*\{")
 _DIGITS = frozenset(b"0123456789")
-_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
+_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_@")
 _CLASSES = {"CATEGORY_DIGIT": _DIGITS, "CATEGORY_WORD": _DIGITS, "CATEGORY_NOT_SPACE": _DIGITS}
+_ANY_DIGIT = [(_parser.CATEGORY, _parser.CATEGORY_DIGIT)]
 _NO_DIGITS = frozenset({"CATEGORY_NOT_DIGIT", "CATEGORY_NOT_WORD", "CATEGORY_SPACE"})
 
 
@@ -49,6 +55,54 @@ def names_no_digit(source: bytes) -> bool:
 
 def worst(seen: Iterable[Sight]) -> Sight:
     return max(seen, key=_ORDER.index, default="blind")
+
+
+@lru_cache(maxsize=256)
+def relaxed(regex: re.Pattern[bytes]) -> re.Pattern[bytes] | None:
+    """A blind regex that matches every line of this one; None where it cannot be written."""
+    tree = _parser.parse(regex.pattern, regex.flags)
+    try:
+        compiled: re.Pattern[bytes] = _compiler.compile(_relaxed(tree), regex.flags)
+    except re.error:  # a look-behind whose width varies
+        return None
+    return compiled
+
+
+def _relaxed(tree: Any) -> Any:
+    items = [each for item in tree for each in _relaxed_item(tree.state, *item)]
+    return _parser.SubPattern(tree.state, items)
+
+
+def _relaxed_item(state: Any, op: Any, argument: Any) -> Iterator[tuple[Any, Any]]:
+    """What stands for an item; no atomic group stays one, since it might then take too much."""
+    match str(op):
+        case "BRANCH":
+            yield op, (argument[0], [_relaxed(branch) for branch in argument[1]])
+        case "SUBPATTERN" | "ASSERT":
+            yield op, (*argument[:-1], _relaxed(argument[-1]))
+        case "MAX_REPEAT" | "MIN_REPEAT":
+            yield op, (*argument[:2], _relaxed(argument[2]))
+        case "POSSESSIVE_REPEAT":
+            yield _parser.MAX_REPEAT, (*argument[:2], _relaxed(argument[2]))
+        case "ATOMIC_GROUP":
+            yield _parser.SUBPATTERN, (None, 0, 0, _relaxed(argument))
+        case "GROUPREF_EXISTS":
+            ways = [_relaxed(way) if way else _parser.SubPattern(state, []) for way in argument[1:]]
+            yield _parser.BRANCH, (None, ways)
+        case name if _item(name, argument) == "blind":
+            yield op, argument
+        case name:
+            yield from _relaxed_digits(state, name, argument)
+
+
+def _relaxed_digits(state: Any, op: str, argument: Any) -> Iterator[tuple[Any, Any]]:
+    """What stands for an item that sees digits: any digit for a digit, and nothing for what must not follow."""
+    if op in ("IN", "NOT_LITERAL") and (op == "NOT_LITERAL" or str(argument[0][0]) == "NEGATE"):
+        yield _parser.ANY, None
+    elif op in ("IN", "LITERAL"):
+        yield _parser.IN, [*(argument if op == "IN" else ()), *_ANY_DIGIT]
+    elif op != "ASSERT_NOT":
+        yield _parser.MAX_REPEAT, (0, _parser.MAXREPEAT, _parser.SubPattern(state, [(_parser.ANY, None)]))
 
 
 def _sequence(items: Sequence[tuple[Any, Any]]) -> Sight:

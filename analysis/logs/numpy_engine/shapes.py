@@ -30,7 +30,7 @@ from gputel.analysis.logs.numpy_engine.numbers import (
     blank_in_place,
     words,
 )
-from gputel.analysis.logs.numpy_engine.regex_digits import Sight, sight, worst
+from gputel.analysis.logs.numpy_engine.regex_digits import Sight, relaxed, sight, worst
 from gputel.analysis.logs.patterns import Field, Names, Pattern
 
 NOTHING, ONE_BY_ONE, UNKNOWN = -1, -2, -3  # in place of the number of a layout
@@ -44,7 +44,7 @@ FEW = 16  # lines of one length for which that pays
 AT_ONCE = 1 << 18  # bytes of such lines: what the processor's cache holds
 ROOM = 64  # bytes that are compared to eight bytes of answers; a line takes up a multiple of it
 WORTH_COMPARING = 3  # one line in this many must equal the middle one for another round of comparing
-_NAMED_DIGITS = re.compile(rb"(?<=[A-Za-z_])\d+")
+_NAMED_DIGITS = re.compile(rb"(?<=[A-Za-z_@])\d+")  # bf16, Acc@1
 _DIGIT = re.compile(rb"\d")
 _ONE_DIGIT = chr(BLANK)
 _DIGITS = re.compile(_ONE_DIGIT + "+")
@@ -131,7 +131,7 @@ class Shapes:
         tried = [self._patterns[number] for number in near]
         if match:  # the patterns behind it are not asked
             tried = tried[: tried.index(self._originals[match.pattern]) + 1]
-        sight = worst(map(_sight, tried))
+        sight = worst(seen for p in tried if (seen := _sight(p)) != "blind" and _may_match(p, line))
         checks = _checks(line) if sight == "after letters" or self._spy.names else ()
         if sight == "sees" or len(checks) > MOST_CHECKS:
             return
@@ -329,6 +329,12 @@ def _sight(pattern: Pattern) -> Sight:
     if pattern.pairs:
         regexes.append(pattern.pairs.regex)
     return sight(*regexes)
+
+
+def _may_match(pattern: Pattern, line: bytes) -> bool:
+    """Whether the pattern may match or reject a line that differs from this one in digits only."""
+    blind = [relaxed(regex) for regex in (pattern.regex, pattern.looks) if regex]
+    return any(regex is None or regex.search(line) for regex in blind)
 
 
 def _checks(line: bytes) -> tuple[Check, ...]:

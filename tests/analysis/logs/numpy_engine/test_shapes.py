@@ -6,12 +6,19 @@ import re
 
 import pytest
 
-from gputel.analysis.logs import lines
+from gputel.analysis.logs import formats, lines, regex_engine
+from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.names import Vocabulary
+from gputel.analysis.logs.numpy_engine.numbers import blank
 from gputel.analysis.logs.numpy_engine.shapes import NOTHING, ONE_BY_ONE, Shapes, group_by_shape
 from gputel.analysis.logs.patterns import Field, Pairs, Pattern
 
 PAIRS = Pairs(re.compile(rb"(?P<key>[A-Za-z_]\w*): *(?P<value>[^|\s(]+)"), Vocabulary())
+
+
+SHIPPED = formats.shipped()
+# A digit within a name, behind neither a letter nor an @, and DeepSpeed's first steps: few lines, read one by one.
+APART = re.compile(rb"recall@thr=0\.5|\(group \d\)|step=\d, skipped")
 
 
 def shapes_for(regex: bytes = rb"^", pairs: Pairs | None = PAIRS, **fields: Field) -> Shapes:
@@ -46,6 +53,29 @@ def test_regex_that_sees_digits_leaves_its_lines_to_the_plain_engine() -> None:
     (number,) = shapes.numbers_of([b"loss: 0.0"])
     shapes.learn(number, b"loss: 2.5")
     assert shapes[number].layout == ONE_BY_ONE
+
+
+@pytest.mark.parametrize("known", SHIPPED, ids=lambda known: str(known.name))
+def test_records_of_shipped_formats_are_read_in_bulk(known: Format) -> None:
+    """Among the patterns of all others, of which one that sees digits would make a log a hundred times as slow."""
+    patterns = formats.patterns(SHIPPED)
+    for line in b"\n".join(sample["text"].encode() for sample in known.samples).split(b"\n"):
+        match = regex_engine.match(line, patterns)
+        if isinstance(match, regex_engine.Match) and match.pattern.role in ("train", "part", "bar"):
+            shapes = Shapes(patterns)
+            (number,) = shapes.numbers_of([blank(line)])
+            shapes.learn(number, line)
+            assert (shapes[number].layout != ONE_BY_ONE) or APART.search(line), line
+
+
+def test_pattern_that_sees_digits_and_is_of_other_lines_does_not_slow_these() -> None:
+    seeing = Pattern("q", "eval", re.compile(rb"train=(?:false|0)\b.*loss: (?P<v>\S+)"), b"loss")
+    patterns = (seeing, Pattern("p", "train", re.compile(rb"^"), b"loss", {}, PAIRS))
+    for text, slow in ((b"step: 17 loss: 2.5", False), (b"step: 17 train=1 loss: 2.5", True)):
+        shapes = Shapes(patterns)
+        (number,) = shapes.numbers_of([blank(text)])
+        shapes.learn(number, text)
+        assert (shapes[number].layout == ONE_BY_ONE) == slow
 
 
 def test_shapes_with_the_same_fields_share_a_layout() -> None:
