@@ -38,6 +38,7 @@ _PREFIX = lazy_regex(
     rb"|(?<=:\d\d )[\w.-]+ [\w./-]+\[\d+\]:(?= )"  # journald: host and program[pid]
     rb"|[\w.]+:[\w<>]+:\d+(?= - )|(?:\d+:|[A-Za-z_]\w*) (?=(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b)"
     rb"|(?:root|__main__|[A-Za-z_]\w*(?:\.\w+)+)(?= - )"
+    rb"|(?:(?<=\[ )|\xe2\x94\x8c )(?:Debug|Info|Warning|Error)(?=: )"  # Julia, over one line or several
     rb")[\])>|]*[\s:,>-]*)+" % (STAMP, _CLOCK, _CLOCK)
 )
 # A bar that measures nothing, before a line that says its own place or its time

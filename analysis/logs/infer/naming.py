@@ -250,10 +250,10 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
         what = words.field(end.encode(), unit.encode())
         if key.lower() in SPANS and unit:
             break  # `took 0.25s`: before a value with a unit it is no name
-        if what and (what.column not in (legal(end), _glued(end, unit)) or what.column in _KNOWN):
+        if what and (what.column not in (legal(end), _with_unit(end, unit)) or what.column in _KNOWN):
             return _sane(Named(slot, what.column, unit or _assumed_unit(what), key), column)
-    last_word = key.lower().split()[-1]
-    if last_word in LEFT and (slot.kind == "clock" or LASTS.fullmatch(slot.unit or "")):
+    *_, last_word = spoken = key.lower().split()
+    if not LEFT.isdisjoint(spoken) and (slot.kind == "clock" or LASTS.fullmatch(slot.unit or "")):
         return Named(slot, "eta_min", unit, key)
     if (slot.unit or "").lower() in TOKEN_RATES and last_word in RATES:
         return Named(slot, "tok_per_sec", slot.scale or None, key)
@@ -267,9 +267,9 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
     return _own_name(slot, key, unit, words)
 
 
-def _glued(name: str, unit: str) -> str:
-    """The column of an unknown name whose words are glued: `TrainAcc_pct`."""
-    return f"{legal(name)}_{values.ending(unit)}" if unit and _GLUED.search(name) else legal(name)
+def _with_unit(name: str, unit: str) -> str:
+    """The column of an unknown name: `TrainAcc_pct`."""
+    return f"{legal(name)}_{values.ending(unit)}" if unit else legal(name)
 
 
 def _own_name(slot: Slot, key: str, unit: str, words: Vocabulary) -> Named:

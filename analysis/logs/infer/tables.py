@@ -23,7 +23,11 @@ HEADLESS = (
 ABOVE = 6  # lines between a heading and its first row: rules, a warning
 _HIGH_ABOVE = 12  # of a heading without any figure, above a summary of the data
 FURTHEST = 400
-_BETWEEN = lazy_regex(rb"[\s|,;\[\]]*")
+_EMPTY = (
+    rb"(?:(?<=[\s|,;])|^)(?:-{1,3}|N/?A|n/?a|None|#na#)(?=[\s|,;]|$)"  # a cell in which nothing was measured
+)
+_MARK = lazy_regex(_EMPTY)
+_BETWEEN = lazy_regex(rb"(?:[\s|,;\[\]]|%b)*" % _EMPTY)
 # `| train | 1.15 | 0.39 |`
 _LABEL = lazy_regex(rb"(?i)[\s|]*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)[\s|]+")
 _WIDE_CELLS = lazy_regex(r"\t|\s{2,}")
@@ -55,7 +59,7 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
         _BETWEEN.fullmatch(text) for text in _joined(literals, asides)
     ):
         return None
-    places = _places(shape, asides)
+    places = _places(literals, asides)
     labeled = int(label is not None)
     below = b""
     above = _above(lines, shape.lines[0])
@@ -170,13 +174,20 @@ def _joined(literals: Sequence[bytes], asides: Sequence[int]) -> list[bytes]:
     return [text.lstrip(b"% ")[1:] if at - 1 in bracketed else text for at, text in enumerate(opened)]
 
 
-def _places(shape: LineShape, asides: Sequence[int]) -> list[int]:
-    """The column of each value, and then the last column; a CSV may have empty cells."""
-    if not any(b"," in literal for literal in shape.literals):
-        cells = [at - sum(aside <= at for aside in asides) for at in range(shape.slots)]
-        return [*cells, cells[-1]]
-    commas = [literal.count(b",") for literal in shape.literals]
-    return [sum(commas[: at + 1]) for at in range(shape.slots + 1)]
+def _places(literals: Sequence[bytes], asides: Sequence[int]) -> list[int]:
+    """The column of each value, and then the last column: cells may be empty."""
+    slots = len(literals) - 1
+    inner = [text for at, text in enumerate(literals[1:-1], start=1) if at not in asides]
+    divides = b"|" if all(b"|" in text for text in inner) else b","
+    if not any(divides in text for text in literals):
+        empty = [len(_MARK.findall(text)) for text in literals]
+        cells = [at - sum(aside <= at for aside in asides) + sum(empty[: at + 1]) for at in range(slots)]
+        return [*cells, cells[-1] + empty[-1]]
+    signs = [text.count(divides) for text in literals]
+    if divides == b"|":  # the row may stand between bars, too
+        signs[0] -= literals[0].lstrip().startswith(b"|")
+        signs[-1] -= literals[-1].rstrip().endswith(b"|")
+    return [sum(signs[: at + 1]) for at in range(slots + 1)]
 
 
 def _cells(line: bytes, width: int) -> list[str] | None:

@@ -3,7 +3,8 @@
 No line is copied from a log: the grammars come from the sources and docs of the programs, and the expected figures
 are those that the log was composed from. A table claims what it names and, by default, no cause and one attempt.
 `first` and `last` are records; where one names no step or no loss, the record has none. `complete` columns have a
-value in every record, `columns` in some. `format = "inferred"` hides all shipped formats from the parser.
+value in every record, `columns` in some; of an evaluation a table claims `count`, `min`, `max` or `steps`, or all
+values. `format = "inferred"` hides all shipped formats from the parser.
 """
 
 from __future__ import annotations
@@ -46,8 +47,13 @@ def record(rows: pl.DataFrame) -> dict[str, Any]:
     return {key: row[key] for key in ("step", "loss") if row.get(key) is not None}
 
 
-def evaluation(log: Log, name: str) -> list[float]:
-    return log.evals.filter(pl.col("name") == name)["value"].to_list()
+def evaluation(log: Log, name: str) -> pl.DataFrame:
+    return log.evals.filter(pl.col("name") == name)
+
+
+def facts(evaluated: pl.DataFrame) -> dict[str, Any]:
+    values, steps = evaluated["value"], evaluated["step"]
+    return {"count": len(values), "min": values.min(), "max": values.max(), "steps": steps.to_list()}
 
 
 FIGURES: dict[str, Callable[[Log], Any]] = {
@@ -70,9 +76,10 @@ def figure(log: Log, key: str, expected: Any) -> Any:
     """The figure of the log that a key of its table names, in the form in which the table writes it."""
     kind, _, name = key.partition(".")
     if kind == "evals":
-        values = evaluation(log, name)
-        least = {"min": min(values)} if values else {}
-        return {"count": len(values), **least} if isinstance(expected, dict) else values
+        evaluated = evaluation(log, name)
+        if isinstance(expected, dict):
+            return {fact: value for fact, value in facts(evaluated).items() if fact in expected}
+        return evaluated["value"].to_list()
     if kind == "events":
         return log.events.filter(pl.col("kind") == name).height
     if kind == "columns":

@@ -124,3 +124,39 @@ def test_deviance_of_boosted_trees_is_the_loss_in_a_report_with_comment_signs(re
     assert log.records["step"].to_list() == list(range(1, 9))
     assert log.records["loss"][0] == 9.0
     assert log.evals.is_empty()
+
+
+EMPTY_CELLS = {
+    "between bars": ("| {} | {} | {} | {} |", ""),
+    "a dash between bars": ("| {} | {} | {} | {} |", "-"),
+    "a word between bars": ("| {} | {} | {} | {} |", "N/A"),
+    "a dash between blanks": ("{:<6}{:<12}{:<10}{}", "-"),
+    "between commas": ("{},{},{},{}", ""),
+    "a word between commas": ("{},{},{},{}", "None"),
+}
+
+
+@pytest.mark.parametrize(("row", "empty"), EMPTY_CELLS.values(), ids=EMPTY_CELLS)
+def test_row_with_an_empty_cell_is_a_record(read: Read, row: str, empty: str) -> None:
+    """Most steps are not validated: their rows have no figure in that cell."""
+    cells = [
+        (step, f"{3 - step / 100:.3f}", f"{3.1 - step / 100:.3f}" if step % 30 == 0 else empty, f"0.{step}")
+        for step in range(10, 100, 10)
+    ]
+    log = read(
+        "\n".join([row.format("step", "train_loss", "val_loss", "lr"), *(row.format(*c) for c in cells)])
+    )
+    assert log.records["step"].to_list() == [*range(10, 100, 10)]
+    assert log.records["lr"].to_list() == [step / 100 for step in range(10, 100, 10)]
+    assert log.evals.select("step", "value").rows() == [(30, 2.8), (60, 2.5), (90, 2.2)]
+
+
+def test_time_left_in_a_column_is_no_step_time(read: Read) -> None:
+    heading = "Step (% Done)       Train Iter (time)    ETA (time)\n"
+    rows = (
+        f"{step} ({step / 300:.2f}%)    2{step % 7}.996 ms    {29 - step // 10} m, 58 s"
+        for step in range(10, 90, 10)
+    )
+    log = read(heading + "\n".join(rows))
+    assert log.records["dt_ms"].max() < 27
+    assert log.records["eta_min"][0] == pytest.approx(28 + 58 / 60)
