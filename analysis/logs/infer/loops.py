@@ -140,18 +140,21 @@ def _scored(candidate: Candidate, lines: Sequence[bytes]) -> Candidate:
 
 
 def _mirrors_training(candidate: Candidate, candidates: Sequence[Candidate]) -> bool:
-    """Whether it is `Valid acc: 0.8 | loss: 2.5` beside `Train acc: 0.9 | loss: 2.0`, of one set throughout."""
+    """Whether it is `Valid acc: 0.8 | loss: 2.5` beside `Train acc: 0.9 | loss: 2.0`, of one set throughout.
+
+    So is a line with the words of the records whose loss is of the set, though the rate behind it is of none.
+    """
     if candidate.role != "mixed":
         return False
     names = [_SET.sub("", cell.source.lower()) for cell in candidate.metrics]
     own = [_SET.search(cell.source) is not None for cell in candidate.metrics]
-    return own[0] and not any(own[1:]) and any(_trains_alike(other, names) for other in candidates)
+    alike = [other for other in candidates if other.role == "train" and _bare_names(other) == names]
+    says_set = any(_TRAIN.match(other.metrics[0].source.lower()) for other in alike)
+    return (own[0] and not any(own[1:]) and says_set) or (not candidate.loses and any(o.loses for o in alike))
 
 
-def _trains_alike(other: Candidate, names: Sequence[str]) -> bool:
-    sources = [cell.source.lower() for cell in other.metrics]
-    bare = [_TRAIN.sub("", source) for source in sources]
-    return bool(sources) and bare == list(names) and bare[0] != sources[0]
+def _bare_names(candidate: Candidate) -> list[str]:
+    return [_TRAIN.sub("", cell.source.lower()) for cell in candidate.metrics]
 
 
 def _is_running(candidate: Candidate, candidates: Sequence[Candidate], lines: Sequence[bytes]) -> bool:

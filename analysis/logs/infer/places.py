@@ -198,6 +198,8 @@ def _pair(
         return None
     if is_nameless and (total.unit or counted or total.slot.unit in SECONDS):
         return None
+    if is_nameless and epoch and len(values) > 1 and values == integers(shape.column(epoch.at)):
+        return replace(cell, column=None), replace(total, column="epochs")  # `3/10 * Epoch 3`
     within = epoch and (cell.column in _STEPS or _counts_within(cell, shape))
     if not is_nameless and not (epoch and within and _restarts(values, cell, epoch, shape)):
         return None

@@ -76,6 +76,15 @@ def _is_evaluation(line: Candidate, *_: Candidate | None) -> bool:
     return line.role == "eval" and line.is_measured and (line.is_result or not repeats)
 
 
+def _gives_result(line: Candidate, *_: Candidate | None) -> bool:
+    """A lone figure that has no other name than the evaluation: `Evaluation over 10 episodes: 31.2`."""
+    if line.evidence or line.place or len(line.metrics) != 1 or line.shape.count < 2:
+        return False
+    (result,) = line.metrics
+    fractions = all(b"." in value for value in line.shape.column(result.at))
+    return fractions and line.is_terse and result.source.lower() in ("eval", "evaluation")
+
+
 def _evaluates_epoch(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
     """A line of a whole epoch that also gives an evaluation."""
     return _is_of_epoch(line, main, header) and line.role == "mixed" and line.is_measured
@@ -203,6 +212,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_is_known_epoch, None),
     (lambda line, *_: line.role == "epoch", "epoch"),
     (_is_evaluation, "eval"),
+    (_gives_result, "eval"),
     (lambda line, *_: line.role == "eval", None),
     (_follows, "part"),
     (_evaluates_epoch, "eval"),

@@ -41,6 +41,11 @@ _COUNTED_APART = lazy_regex(rf"(?i)\s*(?P<place>{PLACE})\s*(?:[:=]|is|was)\s*")
 _ITEMS = lazy_regex(
     r"(?i)\s*(?:mini-?)?(?:batches|samples|images|examples|sentences|episodes|videos|clips|items)\s*(?:[:=]|is)\s*"
 )
+# `f1-score (micro avg)  0.75`
+_QUALIFIED = lazy_regex(
+    r"(?:^|[-,|]\s|\s\s|\t)(?P<what>[A-Za-z][\w@.-]*(?: [A-Za-z]\w*)?) ?\((?P<of>[A-Za-z][A-Za-z -]*)\)"
+    r"(?:\s*[:=]\s*|\s+)$"
+)
 _OVER = lazy_regex(r"(?i)(?P<what>(?!.*\b(?:total|sum)\b)[a-z][^|,;:=]*?) +(?:of|over|on|for|from|in) +$")
 _AFTER = lazy_regex(r"(?i)(?:\bthe )?(?P<what>[a-z][^|,;:=]*?) +(?:at|after) *$")
 
@@ -50,6 +55,7 @@ def complete(row: list[Slot], shape: LineShape) -> list[Slot]:
     inside = setting_lines.within(shape.words)
     row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
     row = [replace(slot, key=None, column="date") if slot.at in shape.dated else slot for slot in row]
+    row = [_qualified(slot, shape) for slot in row]
     return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
 
 
@@ -64,6 +70,13 @@ def set_first(key: str) -> str:
         return key
     what = "loss" if named["what"] in _LOSSES else named["what"]
     return f"{_SETS.get(named['set'].lower(), named['set'])} {what}"
+
+
+def _qualified(slot: Slot, shape: LineShape) -> Slot:
+    """Names a value by a measure and the word in brackets behind it."""
+    named = _QUALIFIED.search(words_before(shape, slot.at)) if slot.key is slot.column is None else None
+    measures = named is not None and MEASURE.search(named["what"]) is not None
+    return replace(slot, key=f"{named['what']} {named['of']}") if named and measures else slot
 
 
 def _quotients(row: list[Slot], shape: LineShape) -> list[Slot]:
