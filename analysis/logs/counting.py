@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages
+from gputel.analysis.logs.drafts import EvaluationLoop, OpenRecord, ParsedLine, PhaseAttempt, Stages
 from gputel.analysis.logs.frames import Numbers, Row, RowBlock, Rows
 from gputel.analysis.logs.line_kinds import LinePlan
 from gputel.analysis.logs.patterns import Pattern
@@ -107,6 +107,13 @@ class Counting:
                 return self._reached
             return epoch
         return step
+
+    def of_loop(self, line: ParsedLine, loop: EvaluationLoop) -> float | None:
+        """The step of what a loop of evaluation gives; a section of a set may also print it."""
+        named = {"epoch", "index"} & line.cells.keys() or loop.epoch is not None
+        if loop.is_section and line.shape.place and not named:
+            return line.shape.step(line.cells, self.from_zero(line.pattern))
+        return self.epoch_as_step(line.cells.get("epoch", loop.epoch))
 
     def epoch_as_step(self, named: float | None) -> float | None:
         """The epoch that an evaluation names, else the announced one, where epochs are steps."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gputel.analysis.logs import names
 from gputel.analysis.logs.frames import Row
 from gputel.analysis.logs.line_kinds import PLACES, LinePlan
 from gputel.analysis.logs.patterns import Pattern
@@ -218,53 +219,72 @@ TOTALS = ("length", "total_steps", "total")
 
 
 class EvaluationLoop:
-    """A loop that a line announces as evaluation; its lines look like records, but count to another total.
+    """Lines that look like records and evaluate: a loop that a line announces, or a section of a held-out set.
 
-    Where records have no total, it goes on until a line says a place.
+    Lines of a loop count to another total than records do; where these have none, it goes on until a line says a
+    place. A section goes on until a line says that the ones below train.
     """
 
     def __init__(self) -> None:
-        self.is_open = False
+        self.is_open = self.is_section = False
         self._total: float | None = None  # of the records before it
         self._begun = False  # whether a record was read before
-        self._last: dict[Pattern, ParsedLine] = {}  # its last line of each kind
-        self.epoch: float | None = None  # that the announcement names
+        self._last: dict[Pattern, list[ParsedLine]] = {}  # its first and last line of each kind
+        self.epoch: float | None = None  # that the announcement names, or a line of the section
+        self.held_out = "val"
 
     def counts(self, cells: Mapping[str, float]) -> None:
         """Notes the total of a record."""
         self._total = _total(cells) or self._total
         self._begun = self._begun or bool(cells)
 
-    def begin(self, cells: Mapping[str, float]) -> None:
-        self.is_open, self.epoch = self._begun, cells.get("epoch")
+    def begin(self, line: ParsedLine) -> None:
+        self.is_section = line.pattern.role == "validates"
+        self.is_open, self.epoch = self._begun or self.is_section, line.cells.get("epoch")
+        self.held_out = names.held_out_set(line.texts.get("set", "val"))
 
     def end(self) -> None:
-        self.is_open = False
+        self.is_open = self.is_section = False
 
     def takes(self, line: ParsedLine) -> bool:
         """Whether the line is of the loop; a record with the total from before ends the loop."""
-        if self._total is not None:
-            total = _total(line.cells)
-            self.is_open = line.pattern.role == "part" or (total is not None and total != self._total)
+        if self.is_section:
+            self.epoch = line.cells.get("epoch", self.epoch)
         else:
-            self.is_open = line.shape.place is None and "epoch" not in line.cells
+            self.is_open = self._goes_on(line)
         if self.is_open:
-            self._last[line.pattern] = line
+            self._last[line.pattern] = [*self._last.get(line.pattern, [])[:1], line]
         return self.is_open
+
+    def _goes_on(self, line: ParsedLine) -> bool:
+        if self._total is None:
+            return line.shape.place is None and "epoch" not in line.cells
+        total = _total(line.cells)
+        return line.pattern.role == "part" or (total is not None and total != self._total)
 
     def forget(self) -> None:
         """Leaves its figures to a line that gives the result."""
         self._last = {}
 
     def result(self) -> list[ParsedLine]:
-        """Its last lines, of a loop that came to its end and that no line with the result follows."""
-        lines, self._last = list(self._last.values()), {}
-        counts = [
-            (line.cells.get("index", line.shape.step(line.cells, False)), _total(line.cells))
-            for line in lines
-        ]
-        is_whole = all(total is None or count == total for count, total in counts)
-        return lines if is_whole else []
+        """Its last lines, of a loop that came to its end and that no line with the result follows.
+
+        In a section only a single line is a result, or the last of its count: a batch's own figure is none.
+        """
+        kinds, self._last = list(self._last.values()), {}
+        if self.is_section:
+            return [lines[-1] for lines in kinds if len(lines) == 1 or _ends(lines[-1])]
+        return (
+            [lines[-1] for lines in kinds] if all(_ends(lines[-1], anywhere=True) for lines in kinds) else []
+        )
+
+
+def _ends(line: ParsedLine, *, anywhere: bool = False) -> bool:
+    """Whether the line counts to its total; one that counts to none may stand `anywhere`."""
+    total = _total(line.cells)
+    if total is None:
+        return anywhere
+    return line.cells.get("index", line.shape.step(line.cells, False)) == total
 
 
 def _total(cells: Mapping[str, float]) -> float | None:

@@ -101,6 +101,11 @@ def is_evaluation(column: str) -> bool:
     return _EVALUATION.search(column) is not None and _SO_FAR.search(column) is None
 
 
+def held_out_set(word: str) -> str:
+    """`test` of `Testing`, `dev`, and `val` of any other word for data that are held out."""
+    return next((name for name in ("test", "dev") if word.lower().startswith(name)), "val")
+
+
 def legal(name: str) -> str:
     """The name as a column: letters of any script, digits and `_`."""
     return re.sub(r"_?\W+_?", "_", unicodedata.normalize("NFC", name)).strip("_") or "value"

@@ -103,7 +103,7 @@ class OpenRecords:
         key, step = self._counting.of_bar(line)
         count = line.cells.get("count", 0.0)
         if draft and self._is_second_bar(line, draft, key):
-            draft.evals.update(tested(line))
+            draft.evals.update(tested(line, "val"))
             return
         new = OpenRecord(line, step, self._titled(line), line.evaluations())
         new.redraw = (*key, count)
@@ -209,7 +209,7 @@ class OpenRecords:
         """Takes the last redraw of a test's bar as an evaluation at the finished epoch."""
         if line.cells["count"] < line.cells["total"]:
             return
-        self._evaluations.write(line, tested(line), epoch, self._stages.here)
+        self._evaluations.write(line, tested(line, "val"), epoch, self._stages.here)
 
     def _titled(self, line: ParsedLine) -> dict[str, float]:
         """The values of a record, with a table's columns named by its header."""
@@ -222,12 +222,12 @@ class OpenRecords:
         return cells
 
 
-def tested(line: ParsedLine) -> dict[str, float]:
-    """The evaluations that a bar of a test gives, also where it names them like those of the training."""
+def tested(line: ParsedLine, held_out: str) -> dict[str, float]:
+    """The evaluations that a line of a held-out set gives, also where it names them like those of the training."""
     metrics = [name for name in line.shape.columns if name not in PLACES and name not in CIRCUMSTANCES]
-    figures = {f"val_{name}": line.cells[name] for name in metrics}
-    if "val_loss" not in figures and "val_loss_avg" in figures:
-        figures["val_loss"] = figures.pop("val_loss_avg")
+    figures = {f"{held_out}_{name}": line.cells[name] for name in metrics}
+    if f"{held_out}_loss" not in figures and f"{held_out}_loss_avg" in figures:
+        figures[f"{held_out}_loss"] = figures.pop(f"{held_out}_loss_avg")
     return figures | line.evaluations()
 
 

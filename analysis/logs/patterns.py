@@ -39,6 +39,8 @@ Role = Literal[
     "names",
     "again",
     "evaluates",
+    "validates",
+    "trains",
 ]
 Kind = Literal["number", "clock", "text"]
 

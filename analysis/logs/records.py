@@ -18,10 +18,10 @@ from gputel.analysis.logs.open_records import Columnwise, OpenRecords, tested
 from gputel.analysis.logs.patterns import EngineResult, Field
 from gputel.analysis.logs.prefixes import Stamps
 
-ROLES = ("train", "part", "bar", "eval", "task", "epoch", "header", "begins", "names", "again", "evaluates")
-
-
 RECORDS = ("train", "part", "bar")
+EVALUATIONS = ("eval", "task")
+SECTIONS = ("validates", "trains")
+ROLES = (*RECORDS, *EVALUATIONS, *SECTIONS, "epoch", "header", "begins", "names", "again", "evaluates")
 
 
 class Assembler:
@@ -144,13 +144,10 @@ class Assembler:
             self._announce(line)
         self._counting.see(line.cells)
         match line.pattern.role:
-            case "evaluates":
-                self._loop.begin(line.cells)
-            case "epoch":
-                self._loop.end()
-                self._records.begin_epoch(line)
-                self._counting.begin_epoch(line.cells)
-                self.epoch_lines.append(line)
+            case "evaluates" | "validates":
+                self._loop.begin(line)
+            case "epoch" | "trains":
+                self._begin_epoch(line)
             case "header":
                 self._records.header = [names.title(word) for word in line.texts["columns"].split()]
             case "eval" | "task":
@@ -161,6 +158,15 @@ class Assembler:
                 self._records.take(line)
             case "again":
                 self._repeats_after = line.number
+
+    def _begin_epoch(self, line: ParsedLine) -> None:
+        """Takes the line of an epoch, which ends a loop, or the heading of a section, which may name its epoch."""
+        if line.pattern.role == "trains" or not self._loop.is_section:
+            self._loop.end()
+        if "epoch" in line.cells:
+            self._records.begin_epoch(line)
+            self._counting.begin_epoch(line.cells)
+            self.epoch_lines.append(line)
 
     def _evaluate(self, line: ParsedLine) -> None:
         self._leads = self._leads or not (self.begun or self.drafts())
@@ -173,15 +179,16 @@ class Assembler:
         return self._loop.is_open and line.pattern.role in RECORDS and self._loop.takes(line)
 
     def _end_loop_before(self, line: ParsedLine) -> None:
-        if line.pattern.role in ("eval", "task"):
+        if line.pattern.role in EVALUATIONS:
             self._loop.forget()
-        elif line.pattern.role in (*RECORDS, "epoch"):
+        elif line.pattern.role in (*SECTIONS, *RECORDS, "epoch"):
             self._end_loop()
 
     def _end_loop(self) -> None:
         """Takes the last figures of an evaluation's loop for its result, where no line gives one."""
         for line in self._loop.result():
-            self.evaluations.wait(line, tested(line), self._counting.epoch_as_step(self._loop.epoch))
+            step = self._counting.of_loop(line, self._loop)
+            self.evaluations.wait(line, tested(line, self._loop.held_out), step)
 
     def _announce(self, line: ParsedLine) -> None:
         stage = line.pattern.stage or line.texts["stage"]

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from gputel.analysis import text
 from gputel.analysis.logs import formats
-from gputel.analysis.logs.infer import blocks, loops, main_line, other_domains, short_sets
+from gputel.analysis.logs.infer import blocks, loops, main_line, other_domains, sections, short_sets
 from gputel.analysis.logs.infer.candidates import Candidate, is_best, make_candidate
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
@@ -85,6 +85,8 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
     every = [c for shape in shapes if (c := make_candidate(shape, bare, crowded=crowded))]
     candidates = loops.without_evaluations(short_sets.with_evaluations(every), bare)
     candidates = other_domains.without_others(without_settings(candidates, bare), bare)
+    found = sections.find(candidates, bare)
+    candidates = [line for line in candidates if not (found and found.heads(line))]
     main = main_line.choose(candidates, lines)
     if records and not (main and main_line.stands_beside(main, records)):
         chosen = [replace(c, role="eval") for c in candidates if _evaluates_beside(c)]
@@ -93,9 +95,19 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
         chosen = _chosen(candidates, main, lines) if main else []
     if main is None or not chosen:
         return None
-    return _inferred(
-        every, chosen, main, title, loops.announcements(main, bare, [c for c in chosen if not c.metrics])
+    headings = (
+        [*found.tables()] if found else loops.announcements(main, bare, [c for c in chosen if not c.metrics])
     )
+    return _inferred(every, [*chosen, *_in_sections(candidates, chosen, found)], main, title, headings)
+
+
+def _in_sections(
+    candidates: Sequence[Candidate], chosen: Sequence[Candidate], found: sections.Sections | None
+) -> list[Candidate]:
+    """The measures that stand beside the loss in each section, `acc: 0.5`, as parts of the record."""
+    known = [line.shape for line in chosen]
+    beside = [line for line in candidates if found and line.shape not in known and found.holds(line)]
+    return [replace(line, role="part") for line in beside]
 
 
 def _inferred(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gputel.analysis.logs import setting_lines
-from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT
+from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT, PARTS
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.infer.slots import PLACE, PLACES, Slot, words_before
 from gputel.analysis.logs.patterns import lazy_regex
@@ -32,6 +32,7 @@ _LOSSES = ("L", "J")
 _SETS = {"trn": "train", "vld": "val", "tst": "test"}
 _SET_FIRST = lazy_regex(rf"(?i)(?P<set>{_SET})[ _](?=\w)")
 _OWN = lazy_regex(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
+_LABEL = lazy_regex(rf"(?i)\W*(?:initial )?{_SET}")
 _MEASURED_AT = lazy_regex(
     rf"(?i)(?P<what>[a-z][^|,;:=]*?)(?: *\([^()]*\))? +(?:at|after|for|in|@) +(?:the )?(?P<place>{PLACE})\W*$"
 )
@@ -47,6 +48,7 @@ _QUALIFIED = lazy_regex(
     r"(?:\s*[:=]\s*|\s+)$"
 )
 _OVER = lazy_regex(r"(?i)(?P<what>(?!.*\b(?:total|sum)\b)[a-z][^|,;:=]*?) +(?:of|over|on|for|from|in) +$")
+_MANY = 5  # values without a name
 _AFTER = lazy_regex(r"(?i)(?:\bthe )?(?P<what>[a-z][^|,;:=]*?) +(?:at|after) *$")
 
 
@@ -55,7 +57,7 @@ def complete(row: list[Slot], shape: LineShape) -> list[Slot]:
     inside = setting_lines.within(shape.words)
     row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
     row = [replace(slot, key=None, column="date") if slot.at in shape.dated else slot for slot in row]
-    row = [_qualified(slot, shape) for slot in row]
+    row = [_qualified(slot, shape) for slot in _without_labels(row)]
     return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
 
 
@@ -70,6 +72,13 @@ def set_first(key: str) -> str:
         return key
     what = "loss" if named["what"] in _LOSSES else named["what"]
     return f"{_SETS.get(named['set'].lower(), named['set'])} {what}"
+
+
+def _without_labels(row: list[Slot]) -> list[Slot]:
+    """Takes the set in front of many bare numbers for the label of a table's row: it names none of them."""
+    if sum(slot.key is slot.column is None for slot in row) < _MANY:
+        return row
+    return [replace(slot, key=None) if _LABEL.fullmatch(slot.key or "") else slot for slot in row]
 
 
 def _qualified(slot: Slot, shape: LineShape) -> Slot:
@@ -139,7 +148,8 @@ def _of_sets(row: list[Slot], shape: LineShape) -> list[Slot]:
     open_set, keys = None, set[str]()
     for slot, begins in zip(row, sets, strict=True):
         open_set, key = begins or open_set, slot.key or ""
-        measured = MEASURE.search(key) is not None or (key in keys and not PLACES.fullmatch(key))
+        measured = any(regex.search(key) for regex in (MEASURE, PARTS))
+        measured = measured or (key in keys and not PLACES.fullmatch(key))
         held_out = open_set is not None and not open_set.lower().startswith("train")
         apart = held_out and measured and not _OWN.search(key)
         named.append(replace(slot, key=f"{open_set} {key}") if apart else slot)

@@ -1,0 +1,125 @@
+"""Sections of a set: below `Training:` lines train, and below `--- val ---` the same lines evaluate.
+
+Where records stand below headings of both kinds in turn, the headings become patterns: one kind says that the lines
+below evaluate, the other that they train again.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gputel.analysis.logs import names
+from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.infer.line_tables import LineTable
+from gputel.analysis.logs.languages import english
+from gputel.analysis.logs.patterns import lazy_regex
+
+_TRAIN = rb"train(?:ing)?"
+_HELD_OUT = rb"vali?|valid(?:ation|ating)?|eval(?:uation|uating)?|test(?:ing)?|dev"
+_OTHERS = (
+    rb"set|data|metrics?|results?|stats|statistics|loss(?:es)?|phase|mode|loop|summary|scores?|performance|begins?"
+    rb"|started|model|epoch|step|round|iter(?:ation)?"
+)
+_HEADING = lazy_regex(
+    rb"(?i)(?P<before>.*?)(?<![a-z_])(?:(?P<train>%b)|(?P<held_out>%b))(?![a-z_])"
+    rb"(?:[^\w=]*(?:%b)(?![a-z_]))*(?:(?:(?<=epoch)|(?<=step)|(?<=round)|(?= ))[ :#]*\d+(?: ?/ ?\d+)?)?"
+    rb"(?P<end>[\W_]*)" % (_TRAIN, _HELD_OUT, _OTHERS)
+)
+_FRACTION = lazy_regex(rb"\d\.\d")
+_EPOCH = lazy_regex(r"(?i)\bepochs?\W*$")
+_SET = lazy_regex(rf"(?i)(?<![a-z_])(?:{_HELD_OUT.decode()})(?![a-z_])")
+_LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
+_LONGEST = 120
+_NEAR = 10  # lines between a heading and the first record below it
+_FEWEST = 2  # sections of either kind
+_MOST_TEXTS = 4  # that head sections of one kind, apart from their numbers
+_MOSTLY = 0.8
+
+
+@dataclass(frozen=True)
+class _Heading:
+    number: int
+    held_out: str | None  # the set; None where the lines below train
+    text: bytes
+
+
+@dataclass(frozen=True)
+class Sections:
+    """The headings of a log whose records stand in sections."""
+
+    headings: tuple[_Heading, ...]
+
+    def heads(self, line: Candidate) -> bool:
+        """Whether all of its lines are headings."""
+        return {heading.number for heading in self.headings}.issuperset(line.shape.lines)
+
+    def holds(self, line: Candidate) -> bool:
+        """Whether it gives a measure without a place, in sections of both kinds."""
+        kinds = {self.headings[at].held_out is None for at in _above(self.headings, line.shape.lines)}
+        return line.place is None and line.is_measured and bool(line.changing) and kinds == {True, False}
+
+    def tables(self) -> Iterator[LineTable]:
+        """A pattern for each text that heads a section."""
+        sets = {heading.held_out for heading in self.headings if heading.held_out}
+        texts: dict[bytes, _Heading] = {}
+        for heading in self.headings:
+            texts.setdefault(re.sub(rb"\d+", b"0", heading.text), heading)
+        for at, (text, heading) in enumerate(texts.items(), start=1):
+            role = "trains" if heading.held_out is None else "validates"
+            names_set = heading.held_out is not None and len(sets) > 1
+            yield _table(f"{role}_{at}", role, text, names_set=names_set)
+
+
+def find(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Sections | None:
+    """The sections that the records stand in; None where they stand elsewhere, or in sections of one kind alone."""
+    recording = [line for line in candidates if line.role in ("train", "mixed") and line.evidence]
+    headings = [
+        *_headings(lines, {number for line in recording if line.loses for number in line.shape.lines})
+    ]
+    heads = {heading.number for heading in headings}
+    records = sorted(number for line in recording for number in line.shape.lines if number not in heads)
+    above = _above(headings, records)
+    used = Counter(above)
+    first = {at: records[above.index(at)] for at in used}
+    kept = [headings[at] for at in used if first[at] - headings[at].number <= _NEAR]
+    trains, evaluates = ([h for h in kept if (h.held_out is None) is kind] for kind in (True, False))
+    texts = {re.sub(rb"\d+", b"0", heading.text) for heading in kept}
+    alike = [h for h in headings if re.sub(rb"\d+", b"0", h.text) in texts]
+    is_proven = (
+        min(len(trains), len(evaluates)) >= _FEWEST
+        and len(above) >= _MOSTLY * len(records)
+        and len(kept) >= _MOSTLY * len(alike)
+        and len(texts) <= 2 * _MOST_TEXTS
+    )
+    return Sections(tuple(alike)) if is_proven else None
+
+
+def _headings(lines: Sequence[bytes], losing: set[int]) -> Iterator[_Heading]:
+    for number, line in enumerate(lines):
+        found = (
+            _HEADING.fullmatch(english(line)) if 2 < len(line) <= _LONGEST and number not in losing else None
+        )
+        if found and (b":" in found["end"] or not _FRACTION.search(line)):
+            word = (found["held_out"] or b"").decode()
+            yield _Heading(number, names.held_out_set(word) if word else None, line)
+
+
+def _above(headings: Sequence[_Heading], numbers: Sequence[int]) -> list[int]:
+    """For each line the heading above it; lines above all headings are left out."""
+    heads = [heading.number for heading in headings]
+    return [at - 1 for number in numbers if (at := bisect(heads, number))]
+
+
+def _table(name: str, role: str, text: bytes, *, names_set: bool) -> LineTable:
+    """The pattern of a heading, with its epoch, and its set where there are several."""
+    spoken = text.decode(errors="replace").strip()
+    first, *parts = [re.escape(part).replace("<", r"\x3c").replace(r"\-", "-") for part in spoken.split("0")]
+    epoch = "<epoch>" if _EPOCH.search(first) else r"\d+"
+    line = first + (epoch + r"\d+".join(parts) if parts else "")
+    line = _SET.sub("<set:word>", line, count=1) if names_set else line
+    needle = max(_LETTERS.findall(spoken), key=len, default="")
+    return LineTable(name, role, f"{line}\\s*$".replace(r"\ ", " "), needle)

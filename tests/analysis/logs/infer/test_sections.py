@@ -1,0 +1,119 @@
+"""Below a heading such as `Validation:` the lines of the records evaluate, until one such as `Training:`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputel.analysis.logs.log import Log
+
+Read = Callable[[str], Log]
+EPOCHS = range(1, 6)
+
+HEADINGS = {
+    "words alone": ("Training:\nEpoch {e} ", "Validation:\nEpoch {e} "),
+    "drawn, below the epoch": ("Epoch {e}\n--- train ---\n", "--- val ---\n"),
+    "indented figures": ("== Epoch {e} ==\nTrain\n  ", "Test\n  "),
+    "epoch in the heading": ("Epoch {e} training results:\n", "Epoch {e} validation results:\n"),
+    "in brackets": ("[Train] epoch {e}\n", "[Eval] epoch {e}\n"),
+    "with a time": (
+        "Epoch {e} - time: 11.1 - train metrics:\n \t",
+        "Epoch {e} - time: 2.1 - val metrics:\n \t",
+    ),
+    "in Chinese": ("训练 epoch {e}:\n", "验证 epoch {e}:\n"),
+}
+
+
+@pytest.mark.parametrize("measures", ["loss: {loss:.2f} acc: {acc:.2f}", "loss: {loss:.2f}\nacc: {acc:.2f}"])
+@pytest.mark.parametrize(("train", "held_out"), HEADINGS.values(), ids=HEADINGS)
+def test_lines_below_a_heading_are_of_its_set(read: Read, train: str, held_out: str, measures: str) -> None:
+    log = read(
+        "\n".join(
+            heading.format(e=epoch) + measures.format(loss=loss - epoch / 10, acc=acc + epoch / 10)
+            for epoch in EPOCHS
+            for heading, loss, acc in ((train, 1, 0.3), (held_out, 1.05, 0.2))
+        )
+    )
+    assert log.records["step"].to_list() == [*EPOCHS]
+    assert log.records["loss"].to_list() == [0.9, 0.8, 0.7, 0.6, 0.5]
+    evaluated = {name: rows.select("step", "value").rows() for (name,), rows in log.evals.group_by("name")}
+    assert evaluated["val_loss"] == [*zip(EPOCHS, (0.95, 0.85, 0.75, 0.65, 0.55), strict=True)]
+    assert evaluated["val_acc"] == [*zip(EPOCHS, (0.3, 0.4, 0.5, 0.6, 0.7), strict=True)]
+    assert not log.doubts
+
+
+def test_two_held_out_sets_are_named_apart(read: Read) -> None:
+    log = read(
+        "\n".join(
+            f"{name}:\nepoch {epoch} loss {loss - epoch / 10:.2f}"
+            for epoch in EPOCHS
+            for name, loss in (("Train", 1), ("Val", 1.05), ("Test", 1.2))
+        )
+    )
+    assert log.records.height == len(EPOCHS)
+    assert {name: rows.height for (name,), rows in log.evals.group_by("name")} == {
+        "val_loss": 5,
+        "test_loss": 5,
+    }
+
+
+def test_figure_of_a_batch_is_no_result_of_its_section(read: Read) -> None:
+    """Counters that count to no total may be cut off anywhere, and a batch's own loss is not the mean."""
+    log = read(
+        "\n".join(
+            f"{name}\n"
+            + "\n".join(f"epoch {e} batch {b} loss {3 - e / 2 - b / 100:.3f}" for b in range(0, end, 10))
+            for e in range(1, 4)
+            for name, end in (("TRAIN", 50), ("TEST", 20))
+        )
+    )
+    assert log.records["step"].to_list() == [0, 10, 20, 30, 40] * 3
+    assert log.evals.is_empty()
+    assert not log.doubts
+
+
+def test_last_line_of_a_count_is_the_result_of_its_section(read: Read) -> None:
+    log = read(
+        "\n".join(
+            f"{name}\n"
+            + "\n".join(
+                f"epoch {e} [{b}/{end}] loss {3 - e / 2 - b / 100:.3f}" for b in range(10, end + 1, 10)
+            )
+            for e in range(1, 4)
+            for name, end in (("Training", 50), ("Validating", 20))
+        )
+    )
+    assert log.records.height == 15
+    assert log.evals.select("name", "value").rows() == [
+        ("val_loss", 2.3),
+        ("val_loss", 1.8),
+        ("val_loss", 1.3),
+    ]
+
+
+def test_line_of_an_evaluation_goes_before_the_last_line_of_its_section(read: Read) -> None:
+    log = read(
+        "\n".join(
+            f"Training\nepoch {e} loss {1 - e / 10:.2f}\nValidating\nepoch {e} loss {1.05 - e / 10:.2f}\n"
+            f"epoch {e} val_loss {1.1 - e / 10:.2f}"
+            for e in EPOCHS
+        )
+    )
+    assert log.records.height == len(EPOCHS)
+    assert log.evals["value"].to_list() == [1.0, 0.9, 0.8, 0.7, 0.6]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(f"Training step\nstep {s} loss {3 - s / 100:.2f}" for s in range(1, 10)),
+        "Training\nValidation\n" + "\n".join(f"step {s} loss {3 - s / 100:.2f}" for s in range(1, 10)),
+        "\n".join(f"step {s} loss {3 - s / 100:.2f}\ntraining\nvalidation" for s in range(1, 10)),
+    ],
+    ids=["of one kind", "once", "below the records"],
+)
+def test_words_that_head_no_sections_in_turn_change_nothing(read: Read, text: str) -> None:
+    log = read(text)
+    assert log.records["step"].to_list() == [*range(1, 10)]
+    assert log.evals.is_empty()
