@@ -118,7 +118,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
             slot = slot if slot.key else replace(slot, key=row[-1].key)  # `Batch [0-100]`: the end counts
             row[-1] = replace(row[-1], key=None, column="range")
         elif slot.key is None and row:
-            slot = _beside(slot, row[-1], left, behind)
+            slot = _as_length(_beside(slot, row[-1], left, behind), row[-1], left, behind, shape)
             slot = _in_square_brackets(_as_change(slot, shape), row[-1], left, behind, shape)
             both = _BOTH.fullmatch(row[-1].key or "") if slot.column == "total" else None
             if both:
@@ -295,6 +295,15 @@ def _beside(slot: Slot, before: Slot, left: str, behind: str) -> Slot:
     if left.strip() == "(" and before.key and not ((slot.unit and "/" in slot.unit) or apart or counted):
         return replace(slot, key=f"{before.key}()")
     return slot
+
+
+def _as_length(slot: Slot, before: Slot, left: str, behind: str, shape: LineShape) -> Slot:
+    """Takes the second number of `[ 100:391]` for a total: it never changes, and the first counts up to it."""
+    encloses = left == ":" and behind[:1] == "]" and words_before(shape, before.at).rstrip().endswith("[")
+    counts, lengths = integers(shape.column(before.at)), integers(shape.column(slot.at))
+    if not (encloses and counts and lengths) or before.key or len({*lengths}) > 1 or len({*counts}) == 1:
+        return slot
+    return replace(slot, key="total", column="total") if max(counts) <= lengths[0] else slot
 
 
 def _in_square_brackets(slot: Slot, loss: Slot, left: str, behind: str, shape: LineShape) -> Slot:

@@ -137,3 +137,13 @@ def test_number_before_the_word_of_the_next_one_is_no_epoch() -> None:
     runs = [f"3-epoch {i}: loss {99 - i}.5" for i in range(30)]
     assert columns(*runs) == [None, "epoch", "loss"]
     assert columns(*(f"loss {99 - i}.5-epoch {i}" for i in range(30))) == ["loss", "epoch"]
+
+
+def test_length_behind_a_colon_makes_an_index_within_the_epoch() -> None:
+    lines = [f"[Epoch {e}/9][{i:4}:391] Loss: {9 - e}.5" for e in (1, 2, 3) for i in (0, 100, 200, 300)]
+    assert columns(*lines) == ["epoch", "epochs", "index", "length", "loss"]
+
+
+def test_second_number_in_brackets_that_changes_is_no_length() -> None:
+    lines = [f"[Epoch {e}/9][{i}:{200 + i}] Loss: {9 - e}.5" for e in (1, 2, 3) for i in (0, 100, 300)]
+    assert "length" not in columns(*lines)
