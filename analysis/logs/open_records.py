@@ -83,7 +83,8 @@ class OpenRecords:
 
     def evaluate(self, line: ParsedLine) -> bool:
         """Whether an evaluation without a step stands right below a record of several lines; it takes its step."""
-        blocks = [draft for draft in self.drafts.values() if draft.place and draft.ends_above(line)]
+        open_ones = [draft for draft in self.drafts.values() if draft.place or draft.evals]
+        blocks = [draft for draft in open_ones if draft.ends_above(line)]
         for draft in blocks[:1]:
             draft.end = line.number
             self._evaluations.write(line, line.evaluations(), draft.step, draft.place or self._stages.here)

@@ -294,7 +294,8 @@ def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequ
         label = line.role if counts[line.role] == 1 else f"{line.role}_{counts[line.role]}"
         is_main = line.shape is main.shape
         table = compile_line(label, line.role, line.shape, list(line.named), looks=is_main, unlike=others)
-        opens = not main.evidence and not any(c.shape is main.shape and c.role == "train" for c in chosen)
+        opens = not (main.evidence or main.role == "eval")
+        opens = opens and not any(c.shape is main.shape and c.role == "train" for c in chosen)
         if line.role == "train":  # a header alone is none: the run may stop below it
             rewards = is_main or (opens and bool(line.metrics)) or _rewards_too(line, main)
         else:

@@ -58,6 +58,8 @@ def header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None
     near = [
         line for line in above if line.shape.first < last and _is_near(line, main) and _alternate(line, main)
     ]
+    if main.role == "eval":  # a line below it announces the next one
+        near = [line for line in near if line.shape.first < main.shape.first]
     if any(line.role == "epoch" and _is_near(line, main) for line in candidates):
         near = [line for line in near if not _HELD_OUT.match(line.shape.english[0])]
     return max(near, key=lambda line: (-line.place_rank, line.shape.count), default=None)
@@ -66,9 +68,10 @@ def header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None
 def footer(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None:
     """A line that says, below the lines of a record, of which step they were: `[finished step 10]`.
 
-    A log whose beginning is cut off also begins with figures. Its first step is none that a run begins with.
+    A log whose beginning is cut off also begins with figures. Its first step is none that a run begins with. Below
+    an evaluation such a line begins the next one: `Validating at the end of epoch 3`.
     """
-    if main.place:
+    if main.place or main.role == "eval":
         return None
     places = [
         line

@@ -313,7 +313,7 @@ def _sane(cell: Named, column: Sequence[bytes]) -> Named:
     if cell.column in PLACES and (cell.unit or "") in SHORTENED:
         return cell
     if cell.column in ("step", "iteration", "batch") and integers(column) is None:
-        fractions = any(b"." in value for value in column)
+        fractions = any(b"." in value[:-1] for value in column)  # but not in `at step 10...`
         if fractions and len(cell.source) == 1:
             return replace(cell, column=legal(cell.source))  # `S: 0.926` is a measure
         return replace(cell, column="dt_ms" if fractions else None, unit=cell.unit or "s")

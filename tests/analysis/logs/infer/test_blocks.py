@@ -91,3 +91,26 @@ def test_evaluation_right_below_a_record_of_several_lines_is_of_its_step(read: C
 def test_evaluation_above_a_record_of_several_lines_is_of_its_step(read: Callable[..., Any]) -> None:
     log = "".join(f"  val_loss: {8 / i:.3f}\n" + BLOCK.format(i * 100, 9 / i) for i in range(1, 6))
     assert read(log).evals["step"].to_list() == [100, 200, 300, 400, 500]
+
+
+def test_figures_of_evaluations_below_their_step_make_no_record(read: Callable[..., Any]) -> None:
+    figures = "step {0}00\nVal loss: {1}.5\nVal ppl: {1}1.5\n"
+    log = read("".join(figures.format(at, 9 - at) for at in range(1, 6)))
+    assert log.records.is_empty()
+    assert log.evals["step"].to_list() == [step for step in range(100, 600, 100) for _ in range(2)]
+    trained = read("".join(f"step {at}00\nloss: {9 - at}.5\nVal loss: {9 - at}.25\n" for at in range(1, 6)))
+    assert trained.records["step"].to_list() == [100, 200, 300, 400, 500]
+
+
+def test_line_that_announces_the_next_evaluation_says_nothing_of_the_one_above(
+    read: Callable[..., Any],
+) -> None:
+    log = read(
+        "".join(
+            f"Validation loss: {9 - at}.5\nCalculating validation loss at end of epoch {at}...\n"
+            f"Epoch {at} val loss: {9 - at}.25\n"
+            for at in range(1, 6)
+        )
+    )
+    assert log.records.is_empty()
+    assert log.evals["step"].to_list() == [step for at in range(1, 6) for step in (None, at)]

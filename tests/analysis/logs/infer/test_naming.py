@@ -171,3 +171,8 @@ def test_times_and_rates_behind_their_numbers_are_named_by_their_units(read: Cal
     )
     assert log.records.select("dt_ms", "tok_per_sec").unique().rows() == [(1217.0, 430_766.0)]
     assert log.events.select("kind", "step").rows() == [("checkpoint", 60)]
+
+
+def test_step_before_three_dots_is_no_time() -> None:
+    lines = [f"Calculating validation loss at step {step}..." for step in (0, 10, 20)]
+    assert columns(*lines) == [None]
