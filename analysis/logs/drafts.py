@@ -6,6 +6,7 @@ steps fall.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -95,7 +96,10 @@ class OpenRecord:
         self.kinds.add(line.pattern)
         self.end = line.number
         self.is_record = self.is_record or line.shape.record
-        self.cells.update({name: value for name, value in line.metrics().items() if name not in self.cells})
+        cells = line.metrics()
+        if "loss" in cells and "loss" in self.cells:
+            self.cells["loss"] = _finer(self.cells["loss"], cells["loss"])
+        self.cells.update({name: value for name, value in cells.items() if name not in self.cells})
         self.step = step if self.step is None else self.step
         self.evals.update(line.evaluations())
 
@@ -115,12 +119,20 @@ class OpenRecord:
         }
 
 
+def _finer(loss: float, again: float) -> float:
+    """The one with more digits of a loss that two lines print: 2.5 and 2.5013."""
+    _, _, decimals = f"{loss:f}".rstrip("0").partition(".")
+    is_finer = math.isfinite(again) and round(again, len(decimals)) == loss
+    return again if is_finer and abs(again - loss) <= _ROUNDED * abs(loss) else loss
+
+
 def _is_counted(line: ParsedLine) -> bool:
     """Whether the line prints a step in full, and not only the epoch or thousands, which many records share."""
     return line.shape.place is not None and not line.shape.is_rounded(line.shape.place)
 
 
 _NEVER = float("-inf")
+_ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 
 
 class PhaseAttempt(NamedTuple):

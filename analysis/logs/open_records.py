@@ -39,6 +39,8 @@ class OpenRecords:
         self._epoch: float | None = None  # announced, and no record of it has come
         self._leading: list[ParsedLine] = []  # parts of the record to come
         self.header: list[str] = []  # the names of a table's columns
+        self._redraws = False  # whether a bar was drawn before its end
+        self._has_loss = False  # whether a bar gave its current loss
         self._counting, self._stages, self._evaluations = counting, stages, evaluations
         self._sources = sources
 
@@ -101,8 +103,12 @@ class OpenRecords:
             self.close(line.rank)
             self._counting.leave_epoch()
             draft = None
+        if draft and self._is_next_end(line, draft):
+            self._leave(draft)
+            draft = None
         key, step = self._counting.of_bar(line)
         count = line.cells.get("count", 0.0)
+        self._redraws = self._redraws or count < line.cells.get("total", count)
         if draft and self._is_second_bar(line, draft, key):
             draft.evals.update(tested(line, "val"))
             return
@@ -201,6 +207,30 @@ class OpenRecords:
         total, count = line.cells.get("total"), line.cells.get("count")
         return total is not None and count is not None and draft.redraw[2] >= total > count
 
+    def _is_next_end(self, line: ParsedLine, draft: OpenRecord) -> bool:
+        """Whether it is the end of a bar, below that of another one, in a log that only prints the ends of bars.
+
+        The end of one bar may be printed twice, but with one loss.
+        """
+        if (
+            draft.redraw is None
+            or draft.redraw[0] == "epoch"
+            or self._redraws
+            or line.number <= draft.line.number
+        ):
+            return False
+        count, losses = line.cells.get("count"), (line.cells.get("loss"), draft.cells.get("loss"))
+        is_end = count is not None and count == line.cells.get("total") == draft.line.cells.get("total")
+        is_announced = self._counting.epoch(line.cells) is not None
+        return is_end and not is_announced and None not in losses and losses[0] != losses[1]
+
+    def _leave(self, draft: OpenRecord) -> None:
+        """Closes a bar of which only the end is printed: its count is no step, as the others have the same."""
+        draft.step = None
+        draft.cells.pop("total_steps", None)
+        self.close(draft.line.rank)
+        self._counting.leave_epoch()
+
     def _is_second_bar(self, line: ParsedLine, draft: OpenRecord, key: BarKey) -> bool:
         """Whether a bar names the epoch that another bar has finished: `Epoch 3 [Val]` below `Epoch 3 [Train]`."""
         same = draft.redraw is not None and draft.redraw[:2] == key and key[0] == "epoch"
@@ -213,8 +243,12 @@ class OpenRecords:
         self._evaluations.write(line, tested(line, "val"), epoch, self._stages.here)
 
     def _titled(self, line: ParsedLine) -> dict[str, float]:
-        """The values of a record, with a table's columns named by its header."""
+        """The values of a record, with a table's columns named by its header; a lone average is the loss."""
         cells = line.metrics()
+        self._has_loss = self._has_loss or "loss" in cells
+        if "loss_avg" in cells and not self._has_loss:
+            cells["loss"] = cells.pop("loss_avg")
+            self._sources.setdefault("loss", self._sources["loss_avg"])
         for name in [name for name in cells if name.startswith(COLUMN)]:
             at = int(name.removeprefix(COLUMN)) - 1
             title = self.header[at] if at < len(self.header) else name

@@ -300,3 +300,41 @@ def test_box_that_repeats_the_step_is_no_record(read: Callable[..., Any]) -> Non
         updates(step, ("ep_rew_mean", 20.5 + step)) + updates(step) * (step == 8) for step in range(1, 13)
     ]
     assert read("".join(boxes)).records["step"].to_list() == [10 * step for step in range(1, 13)]
+
+
+def test_loss_that_two_lines_print_has_all_its_digits(rows: Callable[..., Any]) -> None:
+    text = """steps: 7 loss: 12.6435 iter time (s): 28.759 samples/sec: 0.556
+ iteration        7/      20 | consumed samples:           16 | lm loss: {} | grad norm: 1.938 |
+"""
+    assert rows(text.format("1.264354E+01"), "step", "loss") == [(7, 12.64354)]
+    assert rows(text.format("1.27E+01"), "step", "loss") == [(7, 12.6435)]
+
+
+def test_bars_of_which_only_the_ends_are_printed_are_a_record_each(rows: Callable[..., Any]) -> None:
+    end = "100%|#####| 938/938 [00:12<00:00, 75.4it/s, loss={}]\n"
+    assert rows("".join(end.format(loss) for loss in (2.5, 2.25, 2.0)), "step", "loss") == [
+        (None, 2.5),
+        (None, 2.25),
+        (None, 2.0),
+    ]
+    assert rows(end.format(2.5) * 2, "step", "loss") == [(938, 2.5)]
+    begun = " 50%|##   | 469/938 [00:06<00:06, 75.4it/s, loss=2.75]\n"
+    assert rows(begun + end.format(2.5) + end.format(2.25), "step", "loss") == [(469, 2.75), (938, 2.25)]
+    keras = "125/125 [==============================] - 3s 21ms/step - loss: {}\n"
+    assert rows(keras.format(2.5) + "Epoch 2/5\n" + keras.format(2.25), "step")[-1] == (2,)
+
+
+def test_bar_that_shortens_the_name_of_its_epoch_names_it(rows: Callable[..., Any]) -> None:
+    end = (
+        "miniE {} s {} prog 20.00% : ppl 5.4 loss {} lr 3.3e-04: 100%|###| 833/833 [03:17<00:00,  4.2it/s]\n"
+    )
+    text = end.format(1, 833, 1.5) + end.format(2, 1666, 1.25)
+    assert rows(text, "step", "loss") == [(1, 1.5), (2, 1.25)]
+
+
+def test_average_that_is_the_only_loss_of_a_bar_is_the_loss(rows: Callable[..., Any]) -> None:
+    bar = "steps:  {0}%|#| {0}/100 [00:01<00:01, 5.0it/s, {1}]\n"
+    text = bar.format(1, "avr_loss=2.5") + bar.format(2, "avr_loss=2.25")
+    assert rows(text, "step", "loss") == [(1, 2.5), (2, 2.25)]
+    text = bar.format(1, "loss=3.0, avr_loss=2.5") + bar.format(2, "avr_loss=2.25")
+    assert rows(text, "step", "loss", "loss_avg") == [(1, 3.0, 2.5), (2, None, 2.25)]
