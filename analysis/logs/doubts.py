@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from gputel.analysis import text
+from gputel.analysis import columns, text
 from gputel.analysis.doubts import Doubt, about_reading
 from gputel.analysis.logs import step_doubts
 from gputel.analysis.logs.names import is_evaluation, legal
@@ -97,9 +97,16 @@ def _constant(log: ParsedRows) -> Iterator[Doubt]:
     for name in ("step", *log.metrics()):
         if name == "loss" or LOSSES.search(name) or not rows.schema[name].is_numeric():
             continue
-        if _are_equal(rows[name].filter(is_finite), losses):
+        if _are_equal(rows[name].filter(is_finite), losses) and not _is_whole_loss(log, name):
             evidence = f"the loss is {name} in all {len(losses):,} records"
             yield about_reading("copied-loss", evidence, "one figure was read as two", {"copy": name}, line)
+
+
+def _is_whole_loss(log: ParsedRows, name: str) -> bool:
+    """Whether a figure of an unknown name is a part that is all of the loss: another figure is 0 throughout."""
+    others = (log.records[other] for other in log.metrics() if other not in (name, "loss"))
+    known = {column.name for column in columns.STEPS}
+    return name not in known and any(values.count() and (values == 0).all() for values in others)
 
 
 def _repeats(log: ParsedRows) -> Iterator[Doubt]:

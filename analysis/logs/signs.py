@@ -144,9 +144,8 @@ HEADING = _sign(
     None,
     rb"(?i)^(?!.*\bepoch)(?:[^a-z]*(?:(?:start\w*|train\w*|cross[- ]?validation|cv|running) )?(?:fold|seed|trial)\b"
     rb"[ #:=]{0,4}\d+\b(?:(?: ?/ ?| of )\d+)?[^\d.]{0,40}$|[=*#~-]{3,}.*" + _DAY + rb".*"
-    rb"|.*\b(?:run|session|job|experiment|training) (?:was )?(?:started|starts|starting|began|begins)\b.{0,20}"
-    + _DAY
-    + rb".*)$",
+    rb"|.*\b(?:(?:run|session|job|experiment|training) (?:was )?(?:started|starts|starting|began|begins)\b.{0,20}"
+    rb"|start of (?:the )?training\b.{0,30})" + _DAY + rb".*)$",
 )
 COMPLETED = patterns.lazy_regex(
     rb"(?i)\btraining (?:is |has |was |run )?(?:now )?(?:complete[ds]?|finished|done|ended)\b"
@@ -176,7 +175,7 @@ WORTH = patterns.lazy_regex(
     rb"|training (?:is|has|was|run|now|comp|fin|done|end|loop|succ)|(?:ed|done|total|end of) training"
     rb"|epochs completed|reached|\bdone\b|exception|percentage"
     rb"|%b|%b"
-    rb"|(?m:^[=*#~-]{3,}[^\n]*\d\d)|(?:start|beg[ai]n)(?:s|ed|ing)?\b[^\n]{0,20}\d\d"
+    rb"|(?m:^[=*#~-]{3,}[^\n]*\d\d)|(?:start|beg[ai]n)(?:s|ed|ing)?\b[^\n]{0,20}\d\d|start of (?:the )?train"
     rb"|\b(?:fold|seed|trial)[ #:=]{0,4}\d" % (_SAVED_ELSEWHERE, _DONE_ELSEWHERE)
 )
 

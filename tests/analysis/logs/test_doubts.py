@@ -90,6 +90,7 @@ def test_steps_that_begin_again_after_resumes_are_not(read: Read) -> None:
         "========== fold: {0} training ==========\n",
         "\U0001f4c2 Fold {0}/5\n",
         "Trial #{0}\n",
+        "[before the start of training step] datetime: 2026-03-0{0} 13:08:04\n",
     ],
 )
 def test_steps_that_begin_again_under_the_heading_of_a_start_are_not(read: Read, heading: str) -> None:
@@ -99,7 +100,13 @@ def test_steps_that_begin_again_under_the_heading_of_a_start_are_not(read: Read,
 
 
 @pytest.mark.parametrize(
-    "heading", ["=== epoch {0} (2026-03-0{0}) ===\n", "=== pass {0} ===\n", "fold {0} has 0.8 of it\n"]
+    "heading",
+    [
+        "=== epoch {0} (2026-03-0{0}) ===\n",
+        "=== pass {0} ===\n",
+        "fold {0} has 0.8 of it\n",
+        "start of training {0}\n",
+    ],
 )
 def test_a_heading_of_an_epoch_or_without_a_date_explains_nothing(read: Read, heading: str) -> None:
     assert "steps-fall" in kinds(read("".join(heading.format(i) + steps(range(20)) for i in range(1, 6))))
@@ -167,6 +174,13 @@ def test_loss_that_never_changes_is_doubtful(read: Read) -> None:
 
 def test_loss_that_is_the_step_is_doubtful(read: Read) -> None:
     assert kinds(read("".join(line(i, float(i), lr="1e-4") for i in range(1, 15)))) == ["copied-loss"]
+
+
+def test_part_that_is_all_of_the_loss_is_not(read: Read) -> None:
+    log = read("".join(line(i, 9 - i / 50, CE="0.0000", Dif=f"{9 - i / 50:.4f}") for i in range(20)))
+    assert kinds(log) == []
+    log = read("".join(line(i, 9 - i / 50, CE="0.5000", Dif=f"{9 - i / 50:.4f}") for i in range(20)))
+    assert kinds(log) == ["copied-loss"]
 
 
 def test_more_validations_than_records_are_doubtful(read: Read) -> None:
