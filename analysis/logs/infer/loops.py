@@ -39,6 +39,7 @@ _SIZE = lazy_regex(
 )
 _AVERAGE = lazy_regex(r"(?i)[ _](?:avg|mean|average)$|^(?:avg|mean|average)[ _]")
 _STAMP = lazy_regex(rb"^(?:\[[\d.:/| -]+\]|[\d/-]*\d:\d\d[\d.:,]*(?=\s))\s*")  # one of an unknown form
+_SUMS_UP = lazy_regex(rb"(?i)(?<![a-z])(?:summary|overall)(?![a-z])")
 _EPOCH = lazy_regex(r"(?i)\bepoch\W*$")
 _SET = lazy_regex(r"(?i)^(?:vali?|valid|validation|eval|evaluation|test|dev)[ _]")
 _TRAIN = lazy_regex(r"(?i)^train(?:ing)?[ _]")
@@ -80,8 +81,9 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
         training = [c for c in candidates if c.role in ("train", "mixed") and c.loses]
         candidates = [part for c in candidates for part in _last_and_others(c, training, candidates, lines)]
     evals = [c for c in candidates if c.role == "eval"]
-    loops += [c for c in evals if _is_running(c, candidates, lines) or any(_is_mean(e, c) for e in evals)]
-    return [c for c in candidates if c not in loops]
+    loops += [c for c in evals if _is_running(c, candidates, lines)]
+    batches = [c for c in evals if any(_is_mean(e, c) for e in evals)]
+    return [_without_figures(c) if c in batches else c for c in candidates if c not in loops]
 
 
 def _is_announced(candidate: Candidate, lines: Sequence[bytes]) -> bool:
@@ -287,10 +289,11 @@ def _gives_result(line: Candidate, running: Candidate, passes: int) -> bool:
 
 
 def _is_mean(line: Candidate, running: Candidate) -> bool:
-    """Whether it gives, for a whole epoch, the averages of what the other gives for its batches."""
+    """Whether it gives, for a whole epoch, the averages or a summary of what the other gives for its batches."""
     if not running.is_fine or line.is_fine or "epoch" not in set(running.columns).intersection(line.columns):
         return False
     averages = [cell for cell in line.metrics if _AVERAGE.search(cell.source)]
+    averages = averages or [cell for cell in line.metrics if _SUMS_UP.search(line.shape.spoken)]
     measures = {_last_word(cell) for cell in averages}
     shared = sum(_last_word(cell) in measures for cell in running.metrics)
     return 1 < shared >= len(running.metrics) / 2 and line.shape.count <= running.shape.count
