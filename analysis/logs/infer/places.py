@@ -98,14 +98,24 @@ def _without_settings(cells: list[Named], shape: LineShape) -> list[Named]:
 
 
 def _is_size(cell: Named, cells: Sequence[Named], shape: LineShape) -> bool:
-    """Whether a batch, or a number of steps, prints no total and never changes while the epochs rise by one."""
+    """Whether a batch, or a number of steps, prints no total and never changes while something else counts.
+
+    That is an epoch that rises by one, or the first of a pair without a name: `[500/50000] ... batch 16`.
+    """
     is_length = cell.column == "batch" or cell.source.endswith("s")
     if not is_length or len(set(sizes := shape.column(cell.at))) > 1 or sizes[0] in (b"0", b"1"):
         return False
     epochs = next((integers(shape.column(c.at)) for c in cells if c.column == "epoch"), None) or []
     is_bounded = any(c.at == cell.at + 1 and c.slot.column == "total" for c in cells)
     rises = len(epochs) > 2 and all(b == a + 1 for a, b in pairwise(epochs))
-    return rises and not is_bounded
+    return (rises or (not epochs and _has_nameless_count(cells, shape))) and not is_bounded
+
+
+def _has_nameless_count(cells: Sequence[Named], shape: LineShape) -> bool:
+    """Whether a whole number without a name rises from each line to the next, towards the total behind it."""
+    pairs = [(a, b) for a, b in pairwise(cells) if b.slot.column == "total" and a.slot.key is None]
+    counts = [integers(shape.column(cell.at)) or [] for cell, total in pairs if integers(shape.column(total.at))]
+    return any(len(values) > 2 and all(b > a for a, b in pairwise(values)) for values in counts)
 
 
 def _passes(cells: list[Named], shape: LineShape) -> list[Named]:
@@ -275,10 +285,17 @@ def _runs_on(values: Sequence[int], epoch: Named, shape: LineShape) -> bool:
 
 
 def _restarts(values: Sequence[int], cell: Named, epoch: Named, shape: LineShape) -> bool:
-    """Whether the index begins again with a new epoch; assumed of batches and iterations if there is one epoch."""
+    """Whether the index begins again with a new epoch.
+
+    Where there is one epoch, batches and iterations are assumed to, and a step does if it is lower than the steps
+    that the epochs before would have had.
+    """
     epochs = integers(shape.column(epoch.at)) or []
     turns = [b <= a for a, b, e, f in zip(values, values[1:], epochs, epochs[1:], strict=False) if f > e]
-    return sum(turns) >= 0.5 * len(turns) if turns else cell.column != "step"
+    if turns:
+        return sum(turns) >= 0.5 * len(turns)
+    before = (epochs[0] - 1) * (max(values) - min(values)) if epochs else 0
+    return cell.column != "step" or min(values) < before
 
 
 def _in_bar(cells: list[Named], shape: LineShape) -> list[Named]:

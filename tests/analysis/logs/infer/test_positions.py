@@ -96,3 +96,26 @@ def test_lowest_loss_behind_an_epoch_is_not_minutes(tmp_path: Path) -> None:
     records = parsed(tmp_path, lines).records
     assert records["step"].to_list() == [*range(1, 8)]
     assert (records["loss"][0], records["min_loss"][0]) == (4.0, 3.0)
+
+
+@pytest.mark.parametrize(("batch", "step"), [("16", 500), ("{n}", 1)])
+def test_size_of_a_batch_beside_a_count_with_its_total_is_no_step(
+    tmp_path: Path, batch: str, step: int
+) -> None:
+    lines = [
+        f"[{500 * n:06}/50000] {s} | loss {4 / n:.4f} | batch {batch.format(n=n)}"
+        for n, s in enumerate(["CITY", "ROAD", "CITY", "CITY", "ROAD", "ROAD", "CITY"], start=1)
+    ]
+    steps = parsed(tmp_path, lines).records["step"].to_list()
+    assert steps == [step * n for n in range(1, 8)]
+
+
+@pytest.mark.parametrize(
+    ("first", "steps"), [(0, [901, 902, 903, 904]), (500, [501, 502, 503, 504])], ids=["index", "step"]
+)
+def test_low_step_of_a_later_epoch_alone_is_an_index_in_it(
+    tmp_path: Path, first: int, steps: list[int]
+) -> None:
+    """A log that begins with its second epoch; where the steps are too high for an index, they stand."""
+    lines = [f"Epoch [2/2], Step [{first + n}/900], Loss: {4 / n:.4f}" for n in range(1, 5)]
+    assert parsed(tmp_path, lines).records["step"].to_list() == steps
