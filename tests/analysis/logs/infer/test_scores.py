@@ -30,6 +30,7 @@ def log_of(lines: str) -> str:
         ("Rank-1: {a:.3f}\nRank-5: {b:.3f}\n", ("Rank_1", "Rank_5")),
         ("METEOR: {a:.3f}\nCIDEr: {b:.3f}\n", ("METEOR", "CIDEr")),
         ("Valid MRR at epoch {e}: {a:.3f}\nval kappa {b:.3f}\n", ("Valid_MRR", "val_kappa")),
+        ("epoch {e} | val_dsc: {a:.3f}\nepoch {e} | val_hd95: {b:.3f}\n", ("val_dsc", "val_hd95")),
     ],
 )
 def test_each_score_has_its_name(lines: str, names: tuple[str, str], read: Read) -> None:
