@@ -57,7 +57,7 @@ def _falls_within(log: ParsedRows, restarts: pl.DataFrame) -> int:
         reached = pl.col("step").last() - pl.col("step").first() + 1
         is_whole = (reached >= pl.col("total_steps").last()).fill_null(value=False)
     runs = rows.group_by("phase", "attempt", maintain_order=True).agg(
-        pl.col(place).first(), pl.col("line").min(), steps=pl.col("step").n_unique(), whole=is_whole
+        pl.col(place).first(), pl.col("line").min(), steps=pl.struct(place).n_unique(), whole=is_whole
     )
     if runs["steps"].sum() < FEWEST * runs.height and not runs["whole"][:-1].all():
         return restarts.height

@@ -81,6 +81,17 @@ def test_steps_that_begin_again_after_resumes_are_not(read: Read) -> None:
     assert kinds(read("Resuming from checkpoint step 0\n".join([steps(range(20))] * 5))) == []
 
 
+@pytest.mark.parametrize(("first", "doubts"), [(1, []), (3, ["steps-fall"])])
+def test_trainings_that_begin_again_alike_are_not_though_batches_count_within_epochs(
+    first: int, doubts: list[str], read: Read
+) -> None:
+    """The first epoch of each later training decides; batches alone would look like a short loop."""
+    batches = "".join(f"iter:{n:04} loss_train: {9 / n:.4f} acc_train: 0.{n}\n" for n in range(20, 160, 20))
+    epochs = [range(begin, 9) for begin in (1, *[first] * 5)]
+    log = read("".join(f"Epoch: {epoch:04}\n" + batches for run in epochs for epoch in run))
+    assert kinds(log) == doubts
+
+
 @pytest.mark.parametrize(
     "heading",
     [
