@@ -1,7 +1,8 @@
 """Names of which a part stands apart from the value: the set, the measure, or the task.
 
 `train: loss 1.2, acc 0.5 | val: loss 1.3, acc 0.4` names the set once for several values, `Validation loss at step
-200: 1.3` the measure before the step, and `accuracy: 2964/10042 = 0.2952` the score before its parts.
+200: 1.3` the measure before the step, `accuracy: 2964/10042 = 0.2952` the score before its parts, and
+`IoU: {0.9: 0.12, 0.8: 0.35}` the measure before its keys.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from gputel.analysis.logs.patterns import lazy_regex
 
 _NAMED_APART = lazy_regex(r"\)?\s*(?:[:=]|is|was)\s*")
 LONGEST_NAME = 80
+_DICT = lazy_regex(rb"\{\s*['\"]?$")
+_NEXT_KEY = lazy_regex(rb"\s*,\s*['\"]?")
+_KEY_END = lazy_regex(rb"['\"]?\s*:\s*")
 _SET = r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)"
 _MARKER = lazy_regex(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
 _OF = "(?:on|for|over|de|da|du|di|del|des|der|sur|en|na|auf|на)"
@@ -57,8 +61,25 @@ def complete(row: list[Slot], shape: LineShape) -> list[Slot]:
     inside = setting_lines.within(shape.words)
     row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
     row = [replace(slot, key=None, column="date") if slot.at in shape.dated else slot for slot in row]
-    row = [_qualified(slot, shape) for slot in _without_labels(row)]
+    row = [_qualified(slot, shape) for slot in _without_labels(_keyed(row, shape))]
     return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
+
+
+
+def _keyed(row: list[Slot], shape: LineShape) -> list[Slot]:
+    """Names the values of `IoU: {0.9: 0.12, 0.8: 0.35}` by the measure and by their keys, which are no values."""
+    named, measure, next_key = list(row), None, -1
+    for slot, value in pairwise(row):
+        keys = {*shape.column(slot.at)}
+        begins = _DICT.search(shape.words[slot.at]) is not None
+        follows = slot.at == next_key and _NEXT_KEY.fullmatch(shape.words[slot.at]) is not None
+        if not (begins or follows) or not _KEY_END.fullmatch(shape.words[value.at]) or len(keys) > 1:
+            continue
+        measure, next_key = slot.key if begins else measure, value.at + 1
+        name = f"{measure} {next(iter(keys)).decode(errors='replace')}" if measure else None
+        named[slot.at] = replace(slot, key=None, column="ordinal")
+        named[value.at] = replace(value, key=name)
+    return named
 
 
 def set_first(key: str) -> str:

@@ -33,10 +33,16 @@ def keys(*lines: str) -> list[str | None]:
         ("step 3 loss 6.1 tok/s: 431", ["step", "loss", "tok/s"]),
         ("step 3 loss: 6.1, 431 tok/s, 0.3 s/step", ["step", "loss", "tok/s", "step_time"]),
         ("rate 431 tok/s 0.3 s/step", ["rate", "step_time"]),
+        ("val IoU: {0.9: 0.12, '0.5': 0.35}", [None, "val IoU 0.9", None, "val IoU 0.5"]),
+        ("{loss: 2.5, acc: 0.35}", ["loss", "acc"]),
     ],
 )
 def test_value_is_named_by_the_words_beside_it(line: str, names: list[str | None]) -> None:
     assert keys(line) == names
+
+
+def test_number_in_braces_that_changes_is_no_key() -> None:
+    assert keys(*(f"loss {{{n}: 0.{n}1}}" for n in range(1, 6))) == [None, "loss"]
 
 
 def test_name_before_a_counter_belongs_to_the_value_behind_it() -> None:
