@@ -114,9 +114,7 @@ def _is_size(cell: Named, cells: Sequence[Named], shape: LineShape) -> bool:
 def _has_nameless_count(cells: Sequence[Named], shape: LineShape) -> bool:
     """Whether a whole number without a name rises from each line to the next, towards the total behind it."""
     pairs = [(a, b) for a, b in pairwise(cells) if b.slot.column == "total" and a.slot.key is None]
-    counts = [
-        integers(shape.column(cell.at)) or [] for cell, total in pairs if integers(shape.column(total.at))
-    ]
+    counts = [integers(shape.column(a.at)) or [] for a, b in pairs if integers(shape.column(b.at))]
     return any(len(values) > 2 and all(b > a for a, b in pairwise(values)) for values in counts)
 
 

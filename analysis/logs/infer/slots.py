@@ -215,22 +215,22 @@ def counter(shape: LineShape, named: Sequence[Slot]) -> Slot | None:
 
 
 def is_samples(values: Sequence[int], total: int | None) -> bool:
-    """Whether an unnamed index counts samples: it grows by multiples of 32, not by one or by tens."""
+    """Whether an unnamed index counts samples: it grows by multiples of 32, or by 10 batches and more from one."""
     steps = [b - a for a, b in pairwise(values) if b > a]
-    common = max(set(steps), key=steps.count) if steps else 0
+    common, batch = max(set(steps), key=steps.count) if steps else 0, min(values)
     if len(steps) + 1 == len(values) > 2 and not any(value % 1000 for value in values):
         return False  # 20000, 40000, ...: a step that is printed now and then, of a training without epochs
-    return bool(total) and common >= 32 and common % 32 == 0 and (total or 0) > 5 * common
+    grows = common >= 32 and common % 32 == 0 and (total or 0) > 5 * common
+    by_batch = batch % 4 == 0 < 10 * batch <= common and common % batch == 0 and len(steps) + 1 < len(values)
+    return bool(total) and (grows or (by_batch and not any((value - batch) % common for value in values)))
 
 
 def _counts(values: Sequence[int]) -> bool:
     """Whether the values rise, mostly by the same amount; a value that repeats at once is a copy."""
     steps = [b - a for a, b in pairwise(values) if b != a]
-    if not steps:
-        return False
     rising = [step for step in steps if step > 0]
-    if len(values) >= _SEVERAL and len({*values}) < 3:
-        return False  # another number in each of two runs
+    if not steps or (len(values) >= _SEVERAL and len({*values}) < 3):
+        return False  # the same, or another number in each of two runs
     if len(rising) < max(1, 0.6 * len(steps)):
         return False
     return rising.count(max(set(rising), key=rising.count)) >= 0.5 * len(rising)

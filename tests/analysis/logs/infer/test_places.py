@@ -28,6 +28,14 @@ def test_index_that_grows_by_whole_batches_counts_samples() -> None:
     assert columns(*lines)[:2] == ["epoch", "samples"]
 
 
+@pytest.mark.parametrize(("first", "place"), [(16, "samples"), (10, "index"), (800, "index")])
+def test_index_that_begins_each_epoch_with_a_batch_and_grows_by_many_counts_samples(
+    first: int, place: str
+) -> None:
+    lines = [f"Epoch {e}[{i}/5011]: loss:{9 - e}.5" for e in (1, 2, 3) for i in range(first, 5011, 1600)]
+    assert columns(*lines)[:2] == ["epoch", place]
+
+
 def test_value_that_only_counts_is_the_step() -> None:
     assert columns(*(f"{i} {9 / i:.4f} loss" for i in range(100, 900, 100)))[0] == "step"
 
