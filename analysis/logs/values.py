@@ -95,7 +95,7 @@ def last_digit(text: bytes, what: Field) -> float:
         return float(10.0 ** -len(decimals) * what.times / what.over)
     mantissa, _, exponent = text.replace(b",", b"").lower().partition(b"e")
     power = int(exponent or 0) - len(mantissa.partition(b".")[2]) + what.shift
-    return float(10.0**power * what.times / what.over)
+    return float(f"1e{power}") * what.times / what.over  # infinite where a power would raise
 
 
 def is_readable(text: bytes, what: Field) -> bool:

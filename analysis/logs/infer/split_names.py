@@ -65,7 +65,6 @@ def complete(row: list[Slot], shape: LineShape) -> list[Slot]:
     return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
 
 
-
 def _keyed(row: list[Slot], shape: LineShape) -> list[Slot]:
     """Names the values of `IoU: {0.9: 0.12, 0.8: 0.35}` by the measure and by their keys, which are no values."""
     named, measure, next_key = list(row), None, -1

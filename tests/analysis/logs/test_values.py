@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputel.analysis.logs import values
+from gputel.analysis.logs.log import Log
 
 NANOSECONDS = {
     "ns": 1,
@@ -81,3 +82,9 @@ def test_clock_is_so_many_seconds(
 def test_value_whose_like_was_split_before_is_split_as_if_it_were_the_first(value: bytes, last: bool) -> None:
     values.split(value.translate(bytes.maketrans(b"123456789", b"987654321")), last)
     assert values.split(value, last) == values._split(value, last)
+
+
+@pytest.mark.parametrize("exponent", ["400", "-400"])
+def test_number_beyond_every_float_stops_no_reading(exponent: str, read: Callable[[str], Log]) -> None:
+    log = read("".join(f"step {n}: loss {4 / n:.4f}e{exponent} lr 0.1\n" for n in range(1, 6)))
+    assert log.records["loss"].to_list() == [float(f"1e{exponent}")] * 5
