@@ -242,7 +242,8 @@ def _is_record(shape: LineShape, named: list[Named]) -> bool | None:
         is_record = plan(pattern, tuple(pattern.fields.values())).record
         if not is_record and not any(_says_something(cell) for cell in named):
             return False  # compiling its regex would take as long as all else
-        return is_record if pattern.regex.search(shape.example) else None
+        ends = (shape.example, shape.line(shape.rows[-1]))  # the first row of a table may be of another kind
+        return is_record if any(map(pattern.regex.search, ends)) else None
     except (GputelError, re.error):
         return None
 

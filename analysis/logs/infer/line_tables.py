@@ -104,6 +104,8 @@ def _value(shape: LineShape, cell: Named) -> str:
     slot = "<" + f"{cell.column}:{unit}:{source}".rstrip(":") + ">"
     if is_place(cell) and all(value.endswith(b".0") for value in shape.column(cell.at)):
         return slot + r"\.0"
+    if cell.never:
+        slot = rf"(?!{re.escape(cell.never)}(?![\w.])){slot}"
     gaps = any(value in _NOTHING for value in shape.column(cell.at))
     return f"(?:{slot}|{'|'.join(word.decode() for word in _NOTHING)})" if gaps else slot
 

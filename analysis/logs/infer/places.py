@@ -39,6 +39,7 @@ class Named:
 
     @property
     def at(self) -> int:
+    never: str = ""  # lines with this text in its place are not
         return self.slot.at
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from gputel.analysis.logs.infer.naming import name_as
@@ -66,16 +67,17 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
     for line in above:
         titles = _continued(_cells(line, places[-1] + 1 + labeled), below)
         below = line
+        otherwise = ""
         if not titles and not asides and not label:
-            ends = [_under(line, lines[shape.lines[at]]) for at in (0, -1)]
-            titles = ends[0] if ends[0] == ends[1] and len(ends[0] or ()) == shape.slots else None
+            titles, otherwise = _below(line, lines, shape)
         if titles:
             if _is_headed_otherwise(shape, lines, line):
                 return None
             titles = _stacked(titles, line, next(above, b""))
             keys = [None if at in asides else titles[places[at] + labeled] for at in range(shape.slots)]
             held_out = label is not None and not label["set"].lower().startswith(b"train")
-            return name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
+            named = name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
+            return [replace(named[0], never=otherwise), *named[1:]]
     return None
 
 
@@ -237,11 +239,30 @@ def _stacked(titles: list[str], heading: bytes, above: bytes) -> list[str]:
     return [f"{u.group().decode(errors='replace')} {title}" for u, title in zip(upper, titles, strict=True)]
 
 
+def _below(heading: bytes, lines: Sequence[bytes], shape: LineShape) -> tuple[list[str] | None, str]:
+    """The titles above the values of rows with empty cells, and the first value of a row with other titles.
+
+    `0  00:00:08  0.01  2.4` may be the validation in front of a training, whose rows have as many values.
+    """
+    titles = _under(heading, lines[shape.lines[-1]])
+    if titles is None or len(titles) != shape.slots:
+        return None, ""
+    rows = zip(shape.rows, shape.lines, strict=True)
+    others = {row[0] for row, number in rows if _under(heading, lines[number]) != titles}
+    if len(others) > 1 or any(shape.column(0).count(first) > 1 for first in others):
+        return None, ""
+    return titles, next((first.decode() for first in others), "")
+
+
 def _under(heading: bytes, row: bytes) -> list[str] | None:
-    """The titles above the values of a row that has fewer values than the heading has columns."""
+    """The titles above the values of a row that has fewer values than the heading has columns.
+
+    The first value stands below the first title: the blanks in front of both are cut off.
+    """
     over, values = list(_WORDS.finditer(heading)), list(_TOKEN.finditer(row))
     for edge in (re.Match.start, re.Match.end):
-        titles = {edge(title): title.group().decode(errors="replace") for title in over}
+        shift = edge(over[0]) - edge(values[0]) if over and values else 0
+        titles = {edge(title) - shift: title.group().decode(errors="replace") for title in over}
         keys = [titles.get(edge(value)) for value in values]
         if len(keys) < len(over) and all(key is not None and any(c.isalpha() for c in key) for key in keys):
             return [key for key in keys if key]
