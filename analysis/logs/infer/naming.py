@@ -68,6 +68,7 @@ _PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
     r"(?i)(?:^|[\W_])(?:data|load\w*|batching|forward|fwd|backward|bwd|optim\w*|update|sampl\w*|collect\w*|learn\w*|inference)"
     r"[ _-]*(?:time|took|duration|secs?|seconds)(?:$|[\W_])"
 )
+_SPEED = re.compile(r"(?i)(?:fps|sps|ips|speed|throughput)[\W_]")
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
 
 
@@ -250,7 +251,10 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
         what = words.field(end.encode(), unit.encode())
         if key.lower() in SPANS and unit:
             break  # `took 0.25s`: before a value with a unit it is no name
-        if what and (what.column not in (legal(end), _with_unit(end, unit)) or what.column in _KNOWN):
+        if end != key and end in PLACES and _SPEED.match(key):
+            continue  # `fps step: 52340`
+        own = (legal(end), f"{legal(end)}_", _with_unit(end, unit))
+        if what and (what.column not in own or what.column in _KNOWN):
             return _sane(Named(slot, what.column, unit or _assumed_unit(what), key), column)
     *_, last_word = spoken = key.lower().split()
     if not LEFT.isdisjoint(spoken) and (slot.kind == "clock" or LASTS.fullmatch(slot.unit or "")):

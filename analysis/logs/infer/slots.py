@@ -357,7 +357,8 @@ def _by_unit_or_right(slot: Slot, behind: str, more: bool) -> Slot:
         return replace(slot, key=ordinal["place"])  # `7th epoch finished, val loss: 2.5`
     end = _RIGHT_END.search(behind)
     words = _DRAWN.sub("", behind[: end.start() if end else 0]).strip(" \t'\":")
-    closed = end is not None and (end.group() != "" or not more)
+    names_next = behind[: end.start() if end else 0].rstrip().endswith((":", "="))  # `1 train loss:  2.3`
+    closed = end is not None and (end.group() != "" or not more) and not (more and names_next)
     if closed and words and words[0].isalpha() and len(words.split()) <= 3 and "=" not in words:
         return replace(slot, key=words)
     return replace(slot, column="share") if slot.unit == "%" else slot
