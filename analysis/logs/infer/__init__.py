@@ -19,7 +19,7 @@ from gputel.analysis.logs.infer.candidates import Candidate, is_best, make_candi
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
 from gputel.analysis.logs.infer.losses import is_average
-from gputel.analysis.logs.infer.places import Named, is_place
+from gputel.analysis.logs.infer.places import ROUND, Named, is_place
 from gputel.analysis.logs.infer.roles import (
     SUMMARY,
     is_torn,
@@ -151,6 +151,8 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
     above = None if main.place or footer else blocks.header_above(candidates, main, lines)
     body = blocks.members(candidates, above, lines) if above else []
     header = above or footer or blocks.header(candidates, main)
+    if main.place is None and header is None:
+        candidates = [_of_round(line, main) for line in candidates]
     if header and header.place and is_best(header.place.source):
         return []  # `Best model at step 900:`, and its figures below, sum up a run
     candidates = [_of_epoch(_placed(line, main), main) for line in candidates]
@@ -208,6 +210,17 @@ def _of_epoch(line: Candidate, main: Candidate) -> Candidate:
     return replace(
         line, named=tuple(replace(n, column=named.get(n.column or "", n.column)) for n in line.named)
     )
+
+
+def _of_round(line: Candidate, main: Candidate) -> Candidate:
+    """Calls the round an epoch in `Round 3/10` above the lines of all clients, which do not say it."""
+    place = line.place
+    rounds = place is not None and ROUND.fullmatch(place.source) and not line.metrics and line.is_terse
+    if not rounds or line.shape.first > main.shape.first or line.shape.count < 2:
+        return line
+    named = {"step": "epoch", "total_steps": "epochs"}
+    cells = tuple(replace(n, column=named.get(n.column or "", n.column)) for n in line.named)
+    return replace(line, role="epoch", named=cells)
 
 
 def _whole(line: Candidate, column: str) -> bytes | None:

@@ -17,13 +17,16 @@ from gputel.analysis.logs.infer.slots import SAMPLES, SECONDS, Slot, counter, in
 from gputel.analysis.logs.names import legal
 from gputel.analysis.logs.patterns import lazy_regex
 
-KINDS = lazy_regex(r"(?i)(?:^|[\W_])(?:class|label|category|layer|head|channel|rank|gpu|device|worker)s?$")
+KINDS = lazy_regex(
+    r"(?i)(?:^|[\W_])(?:class|label|category|layer|head|channel|rank|gpu|device|worker|client)s?$"
+)
 PLACES = {"step": "total_steps", "iteration": "total_steps", "batch": "total_steps", "epoch": "epochs"}
 _RATE = lazy_regex(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
 _OF_SAMPLES = lazy_regex(rb"(?i)\W{0,3}(?:samples?|images?|tokens?|examples?|sentences?|frames?|words?)\b")
 _NOT_BEGUN = lazy_regex(rb"<\?, *\?\w+/s\][A-Za-z]")
 _THOUSANDS = ("k", "K", "M")
 _STEPS = ("step", "iteration", "batch")
+ROUND = lazy_regex(r"(?i)(?:(?:global|server|comm\w*|federated|fl)[ _])?round")  # of all clients
 
 
 @dataclass(frozen=True)
@@ -393,6 +396,7 @@ def _counted(cells: list[Named], shape: LineShape) -> list[Named]:
         cell
         for cell in cells
         if (cell.column is None and cell.slot.column != "counted")
+        or (_is_unknown(cell) and ROUND.fullmatch(cell.source))
         or (cell.at == 0 and _is_unknown(cell) and not KINDS.search(cell.source))
     ]
     at = counter(shape, [cell.slot for cell in strange]) or _ordinal(cells, shape)
