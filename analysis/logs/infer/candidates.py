@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
 from gputel.analysis.logs import formats, names, setting_lines, values
-from gputel.analysis.logs.infer import tables
+from gputel.analysis.logs.infer import rewards, tables
 from gputel.analysis.logs.infer.dialects import MEASURE, PARTS
 from gputel.analysis.logs.infer.line_tables import compile_line
 from gputel.analysis.logs.infer.naming import name, vocabulary
@@ -38,9 +38,6 @@ _BLOCK = 40  # lines between a heading and a figure of its block
 _OPTION = re.compile(rb"\s*--[a-z]")  # `--epochs 10`, of a command
 _HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
 _BEGINS = re.compile(rb"(?i)\W*(?:vali?|valid|validation|eval|evaluation|test|dev)(?!\w)")
-_REWARD = re.compile(
-    r"(?i)(?:^|[\W_])(?:rewards?|ep_?rew\w*|returns?|utility|fitness|success(?:[ _]rate)?)(?:$|[\W_])"
-)
 _LEARNS = re.compile(r"(?i)\blr\b|learn")
 # `best_of_4` and `best@4` are measures of their own; `error of best model` is measured when it is printed
 _BEST = re.compile(
@@ -52,7 +49,6 @@ _ACCURACY = re.compile(
 )
 _ENCODED = re.compile(r"(?i)(?:^|[\W_])(?:recon\w*|kld?)(?:$|[\W_])")
 _ERROR = re.compile(r"(?i)\b(?:err|error)\b")
-_EPISODE = re.compile(r"(?i)episod(?:es?|ic)|time_?steps?|\b(?:games?|cycles?|generations?)\b")
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +126,14 @@ class Candidate:
     @property
     def names_reward(self) -> bool:
         """Whether it gives a reward that changes."""
-        return any(_REWARD.search(cell.source) and cell.column in self.changing for cell in self.metrics)
+        moving = [cell.source for cell in self.metrics if cell.column in self.changing]
+        return rewards.are_named(moving, [cell.source for cell in self.named])
 
     @property
     def rewards(self) -> bool:
         """Whether it gives a reward for each step or episode, and so a record where a log has no loss at all."""
-        counted = any(_EPISODE.search(cell.source) for cell in self.named) or self.shape.is_boxed
+        sources = [cell.source for cell in self.named]
+        counted = self.shape.is_boxed or rewards.are_of_episodes(sources, self.shape.spoken)
         counts = counted or (self.place is not None and not self.place.guessed)
         return self.shape.count > 2 and self.is_terse and counts and self.names_reward
 
@@ -251,7 +249,7 @@ def _is_record(shape: LineShape, named: list[Named]) -> bool | None:
 def _says_something(cell: Named) -> bool:
     """Whether it may be of an evaluation, a place, or a reward."""
     text = f"{cell.column} {cell.source}"
-    return is_place(cell) or any(regex.search(text) for regex in (MEASURE, _REWARD, _EPISODE))
+    return is_place(cell) or any(regex.search(text) for regex in (MEASURE, rewards.REWARD, rewards.EPISODE))
 
 
 def _is_headed(candidate: Candidate, lines: Sequence[bytes]) -> bool:

@@ -66,7 +66,7 @@ def _without_loss(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Ca
     rewards = [
         replace(line, role="train")
         for line in candidates
-        if line.role == "other"
+        if line.role in ("other", "train")
         and (line.tells_training or _rewards_below(line, candidates) or (line.errs and learns(lines)))
     ]
     return max(evals or rewards, key=lambda line: line.shape.count, default=None)

@@ -323,6 +323,8 @@ def _sane(cell: Named, column: Sequence[bytes]) -> Named:
         return replace(cell, column="dt_ms" if fractions else None, unit=cell.unit or "s")
     if cell.column == "step" and cell.source.lower().endswith("steps") and _falls(column):
         return replace(cell, column=legal(cell.source))  # counted within each episode
+    if cell.column == "epoch" and cell.source.lower() == "e" and _declines(column):
+        return replace(cell, column=legal(cell.source))  # a share of random actions
     if cell.column == "lr" and ("/" in (cell.unit or "") or _is_speed(cell, column)):
         return replace(cell, column=legal(cell.source))
     if cell.column in PLACES and cell.unit not in (None, "s"):
@@ -349,6 +351,12 @@ def _is_span(slot: Slot, column: Sequence[bytes]) -> bool:
 def _falls(column: Sequence[bytes]) -> bool:
     """Whether a count begins again so often that it is not the step."""
     return 3 * sum(b < a for a, b in pairwise(integers(column) or ())) > len(column)
+
+
+def _declines(column: Sequence[bytes]) -> bool:
+    """Whether fractions fall, or stay, from line to line."""
+    falls = [b <= a for a, b in pairwise(numbers(column))]
+    return places.has_fractions(column) and bool(falls) and all(falls)
 
 
 def _rises(column: Sequence[bytes]) -> bool:

@@ -49,6 +49,8 @@ _WINS = lazy_regex(r"(?i)(?:wins?|won|draws?)$")
 _SET_LOSS = lazy_regex(r"(?i)^(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?)[ _]loss$")
 _NAMED_LOSS = lazy_regex(r"(?i)loss(?:es)?(?:[ _.(-]*(?:avg|mean|value)\W*)?$")
 _LEARNS = lazy_regex(r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss)$")
+_POLICY = lazy_regex(r"(?i)^(?:loss_(?:pi?|policy|actor)|(?:pi|policy|actor)_loss)$")
+_VALUE = lazy_regex(rb"(?i)(?<![a-z])loss_v(?![a-z])")
 _SENTENCE = lazy_regex(rb"[a-z][.!?](?:\s|$)|[\d%] ?[.!?]\s+[A-Z][a-z]")
 _WORDS = lazy_regex(rb"(?<![\w=:/-])[a-z]{2,}(?![\w=:/-])")
 # a model, and what is done to it
@@ -121,6 +123,8 @@ def _is_of_another_trade(line: Candidate) -> bool:
         return False
     if _loses_otherwise(line):
         return False
+    if any(map(_POLICY.match, sources)):  # beside it the `Loss_v` is of a value, and not in volts
+        text = _VALUE.sub(b" ", text)
     return _OTHER_LOSS.search(text) is not None or _SERVICE.search(text) is not None
 
 
