@@ -34,6 +34,7 @@ _PREFIX = lazy_regex(
     rb"|(?i:(?:local_|global_)?rank[ :=]?\s*\d+)|default\d+|(?:\w+ )?(?:pid=\d+)(?:, ip=[\d.]+)?"
     rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=:| (?![\d.+-]))|(?:[:|][\w.]+)+(?=\]))?"
     rb"|(?:\w+ (?=\S+:\d+\]))?[\w./-]+\.(?:py|cc|cpp|cu|rs|jl)(?::\d+| \d+(?=\))|,? +line:? \d+(?: +\d+(?=\]))?)?"
+    rb"|\xe2\x94\x8c (?:Info|Debug)(?=: )"  # Julia, above the values of a block
     rb"|\[1\] \"(?=[^\"]*\"$)|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|[\w.-]+:\d+(?=\t)"
     rb"|(?<=:\d\d )[\w.-]+ [\w./-]+\[\d+\]:(?= )"  # journald: host and program[pid]
     rb"|[\w.]+:[\w<>]+:\d+(?= - )|(?:\d+:|[A-Za-z_]\w*) (?=(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b)"

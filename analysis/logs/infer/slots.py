@@ -27,7 +27,7 @@ _SOURCE = lazy_regex(r"[(\[][\w./]+:$")  # (trainer:732)
 _WRAPPED = lazy_regex(r"\b(?:tensor|Tensor|array|Array|DeviceArray|(?:np|jnp|numpy|torch)\.\w+)\(\[?$")
 _FILE = lazy_regex(r"\.(?:py|cc|cpp|cu|rs|jl):$")
 _VERB = lazy_regex(r"\s(?:is|was|are|equals|at|to|of)$")
-_BETWEEN_COMMAS = lazy_regex(r"\s*,\s*(?P<key>[A-Za-z_][\w/.-]*),\s*")
+_BETWEEN_COMMAS = lazy_regex(r"(?:\s*,\s*:?|\(:)(?P<key>[A-Za-z_][\w/.-]*),\s*")
 _OF_SET = lazy_regex(r"(?i)[a-z]\((?:train|vali?|valid|eval|test|dev)\w*\)\s*$")  # `Loss(val) 2.5`
 _BARE_VERBS = {"is", "was", "are", "equals"}
 _OF_TOTAL = lazy_regex(r"\s*/\s*$")
@@ -263,7 +263,7 @@ def _unit(right: bytes) -> tuple[str | None, str, bytes]:
 
 
 def _left_key(left: str, after_value: bool) -> str | None:
-    apart = _BETWEEN_COMMAS.fullmatch(left) if after_value else None  # `step 10, loss_train, 0.838`
+    apart = _BETWEEN_COMMAS.fullmatch(left)  # `step 10, loss_train, 0.838`, `(:step, 10, :loss, 0.838)`
     if apart:
         return apart["key"]
     text = _WRAPPED.sub("", left).rstrip(_STRIPPED)
