@@ -28,6 +28,8 @@ LEAST_UNREAD = 3
 MOST_REPEATED = 0.25  # share of records that repeat the one before
 ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 FAR = 0.5  # how far, by its share, a first loss may be from ln(vocabulary)
+# what an agent counts; not every record need be of an update
+COUNTS = re.compile(r"(?i)(?:(?:total|num|env)_)*(?:time_?steps?|frames?|env_?steps?|interactions)")
 LOSSES = re.compile(r"(?i)loss|nll|\bce\b|xent|entropy|objective|cost|ppl|mse|mae|error|elbo|bp[bc]")
 
 
@@ -39,9 +41,8 @@ def doubts(log: ParsedRows) -> tuple[Doubt, ...]:
 def _bare(log: ParsedRows) -> Iterator[Doubt]:
     """Records without step and loss whose figures alternate: they are parts of records."""
     rows = log.records
-    missing = pl.col("step").is_null() & (
-        pl.col("loss").is_null() if "loss" in rows.columns else pl.lit(value=True)
-    )
+    said = ["step", "loss", *(name for name in rows.columns if COUNTS.fullmatch(name))]
+    missing = pl.all_horizontal(pl.col(name).is_null() for name in said if name in rows.columns)
     bare = rows.filter(missing)
     metrics = [name for name in log.metrics() if rows[name].count()]
     filled = sum(bare[name].count() for name in metrics) / max(len(metrics) * bare.height, 1)
@@ -59,7 +60,9 @@ def _bare(log: ParsedRows) -> Iterator[Doubt]:
 def _far_from_vocabulary(log: ParsedRows) -> Iterator[Doubt]:
     """A first loss that no untrained model of that vocabulary has."""
     size = log.config.get("vocab_size")
-    if not isinstance(size, float | int) or size < 2 or "loss" not in log.records.columns:
+    source = log.sources.get("loss")
+    is_cost = source is not None and source.source.lower().endswith("cost")  # no mean over tokens
+    if not isinstance(size, float | int) or size < 2 or "loss" not in log.records.columns or is_cost:
         return
     rows = log.records.select("step", "loss", "line", *step_doubts.epochs(log)).filter(
         pl.col("loss").is_finite() & pl.col("step").is_not_null()

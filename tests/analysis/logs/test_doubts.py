@@ -172,10 +172,31 @@ def test_first_loss_is_near_that_of_a_guess_unless_weights_were_loaded(
     assert kinds(read(banner + "".join(line(i, loss - i / 90, lr="1e-4") for i in range(12)))) == expected
 
 
+def test_first_cost_is_no_mean_over_tokens(read: Read) -> None:
+    costs = "".join(f"iter: {i:03}, cost: {0.07 - i / 1000:.6f}\n" for i in range(1, 16))
+    assert kinds(read("vocab size: 71290\n" + costs)) == []
+
+
 def test_first_loss_of_a_later_step_says_nothing(read: Read) -> None:
     assert (
         kinds(read("Vocab size: 50,304\n" + "".join(line(i, 3.1 - i / 9000) for i in range(500, 520)))) == []
     )
+
+
+def agent(counted: str) -> str:
+    """Some records are of frames alone: there was no update."""
+    return "".join(
+        f"-----------\n| rollout/ |  |\n|    ep_rew_mean | {120 + i}.5 |\n| time/ |  |\n"
+        f"|    fps | {900 + i} |\n|    time_elapsed | {2 * i} |\n|    {counted} | {2048 * i} |\n"
+        + (f"| train/ |  |\n|    n_updates | {10 * i} |\n|    loss | {9 - i / 10} |\n" if i % 7 else "")
+        + "-----------\n"
+        for i in range(1, 31)
+    )
+
+
+def test_records_between_updates_that_count_frames_are_not_doubtful(read: Read) -> None:
+    assert kinds(read(agent("total_timesteps"))) == []
+    assert kinds(read(agent("files"))) == ["bare-records"]
 
 
 def test_loss_that_never_changes_is_doubtful(read: Read) -> None:
