@@ -82,7 +82,7 @@ _KEY_ENDINGS = (
 )
 _EVALUATION = re.compile(
     r"^(?:(?:avg|average|mean|running|total|final)_)?(?:vali?|valid|validate|validation|eval|evaluation|test|dev)_"
-    r"|_(?:vali?|valid|eval|test)$"
+    r"|_(?:vali?|valid|eval|test)$|^cv_agg_s_"
     r"|^(?:va|te)_(?:loss|acc|ppl|err|f1|auc|iou|dice|mae|mse|rmse)",
     re.IGNORECASE,
 )

@@ -61,7 +61,7 @@ class _Vocabulary:
 _MEASURES = _Vocabulary(
     (
         *b"loss nll ppl perplex entropy xent rmse objective cost reward acc multiclass err score".split(),
-        *b"objf recon psnr".split(),
+        *b"objf recon psnr auc".split(),
         # letters beyond ASCII keep their case
         *"verlust perte rdida 损失 損失 ロス 손실 отер ОТЕР лосс Лосс".encode().split(),
         *"熵 エントロピー 엔트로피 нтроп".encode().split(),

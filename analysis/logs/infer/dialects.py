@@ -47,7 +47,7 @@ LOSSES = (
     "trained_logloss trained_log_loss trained_mlogloss trained_binary_logloss trained_multi_logloss "
     "trained_multiclass trained_rmse trained_mse trained_mae trained_l2 trained_l1 trained_error trained_err "
     "trained_deviance traindeviance learn criterion nll_loss bits_per_token main_loss bce trained_bce "
-    "l train"
+    "l l_total l_tot l_all l_sum l_final train"
 ).split()
 # Their sum, where parts stand beside it.
 TOTALS_OF_PARTS = (

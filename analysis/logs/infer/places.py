@@ -39,10 +39,10 @@ class Named:
     source: str = ""
     guessed: bool = False  # its values say that it is a place, and not its name
     only: str = ""  # lines with this text in its place alone are meant
+    never: str = ""  # lines with this text in its place are not
 
     @property
     def at(self) -> int:
-    never: str = ""  # lines with this text in its place are not
         return self.slot.at
 
 
