@@ -133,6 +133,7 @@ def _is_counted(line: ParsedLine) -> bool:
 
 _NEVER = float("-inf")
 _ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
+_AHEAD = 3  # records by which one rank may be ahead of another
 
 
 class PhaseAttempt(NamedTuple):
@@ -151,6 +152,7 @@ class Stages:
         self._begun = False  # whether the open phase has a row
         self._last: dict[str | None, float] = {}  # step by rank, within the attempt
         self._epochs: dict[str | None, float | None] = {}  # epoch by rank, within the attempt
+        self._count: dict[str | None, int] = {}  # records by rank, within the attempt
         self._last_eval = _NEVER
 
     @property
@@ -187,11 +189,12 @@ class Stages:
         """The place of a record that begins now; a falling step begins an attempt, unless a new epoch begins."""
         if self.announced:
             self._next_phase()
-        elif step is not None and step < self._last.get(rank, _NEVER) and not self._is_later(epoch, rank):
+        elif step is not None and self._begins_again(step, rank, epoch):
             self._next_attempt()
         self._begun = True
         if step is not None:
             self._last[rank], self._epochs[rank] = step, epoch
+            self._count[rank] = self._count.get(rank, 0) + 1
         self.last_step = step
         return self.here
 
@@ -205,10 +208,21 @@ class Stages:
         self._last_eval = self._last_eval if step is None else step
         return self.here
 
-    def went_on(self, step: float, rank: str | None, epoch: float | None = None) -> None:
+    def went_on(self, step: float, rank: str | None, epoch: float | None, count: int) -> None:
         """Notes that records up to this step followed, each with a later step than the one before."""
         self._last[rank] = self.last_step = step
         self._epochs[rank] = epoch
+        self._count[rank] = self._count.get(rank, 0) + count
+
+    def _begins_again(self, step: float, rank: str | None, epoch: float | None) -> bool:
+        """Whether the step falls; that of a rank not seen so far, as a restarted worker is, falls below all others.
+
+        The last of several ranks may print its first record when the others have printed a few.
+        """
+        if rank in self._last:
+            return step < self._last[rank] and not self._is_later(epoch, rank)
+        others = [(last, self._count.get(other, 0)) for other, last in self._last.items()]
+        return bool(others) and all(step < last and count > _AHEAD for last, count in others)
 
     def _is_later(self, epoch: float | None, rank: str | None) -> bool:
         before = self._epochs.get(rank)
@@ -220,11 +234,11 @@ class Stages:
         else:
             self.names[-1] = self.announced
         self.announced, self._attempt, self._last, self._epochs, self._last_eval = None, 1, {}, {}, _NEVER
-        self.last_step = None
+        self.last_step, self._count = None, {}
 
     def _next_attempt(self) -> None:
         self._attempt += 1
-        self._last, self._epochs, self._last_eval = {}, {}, _NEVER
+        self._last, self._epochs, self._count, self._last_eval = {}, {}, {}, _NEVER
 
 
 TOTALS = ("length", "total_steps", "total")

@@ -1,11 +1,13 @@
-"""Lines in GBK, Big5, Shift-JIS, EUC-JP, EUC-KR, or in code page 1251 or 1252 -> lines in UTF-8.
+"""Lines in UTF-16, GBK, Big5, Shift-JIS, EUC-JP, EUC-KR, or in code page 1251 or 1252 -> lines in UTF-8.
 
-A log does not say its encoding. It is taken for one of these once a line that is no UTF-8 holds a word of a
-training in it, such as `损失` or `손실`; lines before that stay as they are. Lines that are UTF-8 always stay.
+UTF-16, in which PowerShell writes, shows in a log's first bytes. The others do not: a log is taken for one of them
+once a line that is no UTF-8 holds a word of a training in it, such as `损失` or `손실`; lines before that stay as
+they are. Lines that are UTF-8 always stay.
 """
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import replace
 from functools import cache
 
@@ -20,6 +22,32 @@ WORDS = {
     "cp1251": "отери поха бучени очност алидаци шибка",
     "cp1252": "époque Époque étape Étape itération précision pérdida Pérdida Época época validación acurácia",
 }
+
+
+_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+
+
+class Utf16:
+    """Decodes the bytes of one log, in any pieces, where it begins with the mark of UTF-16."""
+
+    def __init__(self) -> None:
+        self._begin: bytes | None = b""  # the first bytes, until there are enough of them
+        self._decoder: codecs.IncrementalDecoder | None = None
+
+    def decode(self, data: bytes) -> bytes:
+        """The bytes in UTF-8; the same bytes where they are not in UTF-16."""
+        if self._begin is not None:
+            data = self._begin + data
+            self._begin = data if len(data) < 2 and data in (b"", b"\xff", b"\xfe") else None
+            if self._begin is not None:
+                return b""
+            if name := _MARKS.get(data[:2]):
+                self._decoder, data = codecs.getincrementaldecoder(name)("replace"), data[2:]
+        return self._decoder.decode(data).encode(errors="replace") if self._decoder else data
+
+    def rest(self) -> bytes:
+        """What waits for more bytes when the log ends."""
+        return self._begin or b""
 
 
 class Decoder:

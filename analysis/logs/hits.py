@@ -33,7 +33,7 @@ class HitTable:
         self.lines = hits.lines
         self.numbers = chunk.number(hits.lines)
         self.heads: dict[int, tuple[int | None, str | None]] = {}  # time and rank, by row, once read
-        self._hits, self._data = hits, chunk.data
+        self._hits, self._data, self._carried = hits, chunk.data, chunk.heads
         self._fields: list[Field] = [*hits.values, *hits.texts]
         masks = [values.present for values in hits.values.values()]
         masks += [texts.present for texts in hits.texts.values()]
@@ -88,14 +88,28 @@ class HitTable:
 
     def prefixed(self, first: int, end: int) -> bool:
         gaps = self._hits.begins[first:end] - self._hits.starts[first:end]
-        return bool((gaps >= SHORTEST_PREFIX).any())
+        carried = self._carried and any(self._carried[line] for line in self.lines[first:end].tolist())
+        return bool(carried or (gaps >= SHORTEST_PREFIX).any())
 
     def prefixes(self, first: int, end: int) -> Letters | None:
         """The prefixes of these records, one per column; None unless all have the same length."""
-        return _letters(self._data, self._hits.starts[first:end], self._hits.begins[first:end])
+        starts, begins = self._hits.starts[first:end], self._hits.begins[first:end]
+        if not self._carried:
+            return _letters(self._data, starts, begins)
+        heads = [self._carried[line] for line in self.lines[first:end].tolist()]
+        own = _letters(self._data, starts, begins) if (begins > starts).any() else None
+        if (
+            len({len(head) for head in heads}) > 1
+            or not heads[0]
+            or (own is None and (begins > starts).any())
+        ):
+            return None
+        carried = np.frombuffer(b"".join(heads), np.uint8).reshape(len(heads), -1).T
+        return np.ascontiguousarray(carried if own is None else np.concatenate([carried, own]))
 
     def prefix(self, row: int) -> bytes:
-        return self._data[int(self._hits.starts[row]) : int(self._hits.begins[row])]
+        own = self._data[int(self._hits.starts[row]) : int(self._hits.begins[row])]
+        return self._carried[int(self.lines[row])] + own if self._carried else own
 
     def stamped(self, first: int, end: int) -> bool:
         """Whether one of these records has a timestamp among its own fields."""

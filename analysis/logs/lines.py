@@ -46,6 +46,7 @@ class Chunk:
     first: int
     numbers: npt.NDArray[np.int64] | None  # None: line i is first + i
     starts: npt.NDArray[np.int64] | None = None  # where the lines start in data, if known
+    heads: tuple[bytes, ...] = ()  # what a carrier put before each line, see `carriers`; of all lines or none
 
     def number(self, lines: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return lines + self.first if self.numbers is None else self.numbers[lines]
@@ -57,9 +58,22 @@ class Chunk:
         numbers = (None, None) if self.numbers is None else (self.numbers[:count], self.numbers[count:])
         starts = (None, None) if self.starts is None else (self.starts[:count], self.starts[count:] - end)
         return (
-            Chunk(self.data[:end], self.first, numbers[0], starts[0]),
-            Chunk(self.data[end:], self.first + count, numbers[1], starts[1]),
+            Chunk(self.data[:end], self.first, numbers[0], starts[0], self.heads[:count]),
+            Chunk(self.data[end:], self.first + count, numbers[1], starts[1], self.heads[count:]),
         )
+
+    def head(self, line: int) -> bytes:
+        """What a carrier put before a line."""
+        return self.heads[line] if self.heads else b""
+
+    def printed(self, size: int) -> bytes:
+        """As many of its first bytes as they were printed, and perhaps some more; its last ones below 0."""
+        data = self.data[:size] if size >= 0 else self.data[size:]
+        if not self.heads:
+            return data
+        count = data.count(b"\n") + (not data.endswith(b"\n"))
+        heads = self.heads[:count] if size >= 0 else self.heads[-count:]
+        return b"".join(head + line for head, line in zip(heads, data.splitlines(keepends=True), strict=True))
 
 
 class Splitter:
@@ -145,11 +159,19 @@ def keep(kept: list[Chunk], chunk: Chunk) -> None:
 
 
 def _joined(first: Chunk, second: Chunk) -> Chunk:
+    data, heads = first.data + second.data, _joined_heads(first, second)
     follows = second.first == first.first + first.data.count(b"\n")
     if first.numbers is None and second.numbers is None and follows:
-        return Chunk(first.data + second.data, first.first, None)
+        return Chunk(data, first.first, None, heads=heads)
     numbers = [chunk.number(np.arange(len(starts(chunk.data)))) for chunk in (first, second)]
-    return Chunk(first.data + second.data, first.first, np.concatenate(numbers))
+    return Chunk(data, first.first, np.concatenate(numbers), heads=heads)
+
+
+def _joined_heads(first: Chunk, second: Chunk) -> tuple[bytes, ...]:
+    if not (first.heads or second.heads):
+        return ()
+    none = [(b"",) * len(starts(chunk.data)) for chunk in (first, second)]
+    return (first.heads or none[0]) + (second.heads or none[1])
 
 
 def _drawn(rest: bytes) -> int:

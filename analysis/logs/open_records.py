@@ -374,7 +374,7 @@ class Columnwise:
         self._records.steps.extend(RowBlock(end - first, columns, same))
         if steps is not None:
             last = {"epoch": float(cells["epoch"][-1])} if "epoch" in cells else {}
-            self._stages.went_on(float(steps[-1]), rank, self._counting.epoch(last))
+            self._stages.went_on(float(steps[-1]), rank, self._counting.epoch(last), end - first)
 
     def _evaluate(self, aside: Aside) -> None:
         table, shape, rows, _ = aside

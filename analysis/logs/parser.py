@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gputel.analysis.logs import formats, numpy_engine, patterns, regex_engine
-from gputel.analysis.logs.encodings import Decoder
+from gputel.analysis.logs import carriers, formats, numpy_engine, patterns, regex_engine
+from gputel.analysis.logs.encodings import Decoder, Utf16
 from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.formats import patterns as patterns_of
 from gputel.analysis.logs.lines import Chunk, Splitter, keep, line_at
 from gputel.analysis.logs.notebooks import NotebookText
 from gputel.analysis.logs.outcome import RECORDS, Outcome, ends_with_record, strange, unread
 from gputel.analysis.logs.patterns import Engine, EngineResult, Field, Hits, Pattern, Reject
+from gputel.analysis.logs.prefixes import PREFIX
 from gputel.analysis.logs.records import Assembler
 from gputel.analysis.logs.setting_rows import SettingRows, measures
 from gputel.analysis.logs.unread import UnreadLosses, candidates, has_candidates, may_recur_or_measure
@@ -69,10 +70,11 @@ class Parser:
         self._kept: list[Chunk] = []  # all of the log, while its format may be unknown
         self._strange: list[bytes] = []  # its lines that no pattern has read
         self._head = self._tail = b""  # the beginning of the log, and its end
+        self._printed = b""  # the beginning, with what a carrier put before its lines
         self._seen = self._asked = 0
         self._ends = False  # whether the chunk being read is an unfinished last line
         self._lines = Splitter(live=live, first=first_line)
-        self._decoder = Decoder()
+        self._utf16, self._decoder = Utf16(), Decoder()
         self._notebook = NotebookText()
         self._live = live
         self._begin()
@@ -110,13 +112,14 @@ class Parser:
 
     def split(self, data: bytes) -> Iterator[Chunk]:
         """Cuts bytes into chunks for `take`."""
-        return map(self._clean, self._lines.feed(data))
+        return map(self._clean, self._lines.feed(self._utf16.decode(data)))
 
     def _clean(self, chunk: Chunk) -> Chunk:
-        return self._decoder.decode(self._notebook.read(chunk))
+        return carriers.cut(self._decoder.decode(self._notebook.read(chunk)))
 
     def finish(self) -> None:
-        for chunk in map(self._clean, self._lines.finish()):
+        rest = self._lines.feed(self._utf16.rest())
+        for chunk in map(self._clean, [*rest, *self._lines.finish()]):
             self._ends = not chunk.data.endswith(b"\n")
             self.take(chunk)
         self._understand()
@@ -140,7 +143,7 @@ class Parser:
 
     def began(self) -> int | None:
         """The timestamp of the first line that has one, as those of records are read; None if they have none."""
-        return self.records.stamps.first(self._head.splitlines())
+        return self.records.stamps.first(self._printed.splitlines())
 
     @property
     def tail(self) -> list[bytes]:
@@ -153,8 +156,9 @@ class Parser:
         return self._head
 
     def _keep(self, chunk: Chunk, reading: EngineResult | None = None) -> None:
-        self._head = self._head or chunk.data[:HEAD]
-        self._tail = (self._tail + chunk.data[-TAIL:])[-TAIL:]
+        if not self._head:
+            self._head, self._printed = chunk.data[:HEAD], chunk.printed(HEAD)
+        self._tail = (self._tail + chunk.printed(-TAIL))[-TAIL:]
         self._seen += len(chunk.data)
         if self._infer:
             keep(self._kept, chunk)
@@ -342,9 +346,10 @@ class Parser:
     def _events(self, chunk: Chunk, first: int, region: bytes) -> None:
         stamps = self.records.stamps
         for at, line in self.outcome.worth(region, first):
-            for event in self.outcome.read(line, at):
+            printed = chunk.head(at) + line
+            for event in self.outcome.read(printed, at):
                 number = int(chunk.number(np.array([at]))[0])
-                time = stamps.read(line[:80])
+                time = stamps.read(printed[:PREFIX])
                 self.outcome.events.append(replace(event, line=number, time=time))
 
 

@@ -24,6 +24,7 @@ _Hours = TypeVar("_Hours", int, Ints)
 Letters = npt.NDArray[np.uint8]  # row i holds the letter at position i of every text
 _RANK = patterns.lazy_regex(
     rb"\[?(?:local_|global_)?rank[ :=]?\s*(?P<rank>\d+)\]?|\[default(?P<default>\d+)\]:"
+    rb"|\[pod/(?P<pod>[\w.-]+)/|\([^()]*\bpid=(?P<pid>\d+)[^()]*\)|\[\d+,(?:mpirank:)?(?P<mpi>\d+)[^\]\s]*\]<std"
     rb"|\bDP=(?P<dp>\d+)\|PP=\d+\|TP=\d+"
     rb"|^\s*(?P<srun>\d+): |\[(?P<bare>\d+)\]:|^(?P<host>[A-Za-z][\w.-]*-?\d+): |\[(?P<node>[\w.-]+)\]\[rank",
     re.IGNORECASE,

@@ -58,3 +58,24 @@ def test_lines_keep_their_numbers() -> None:
     decoded = Decoder().decode(chunk)
     assert decoded.data.decode() == "ok\n损失：1\n损失：2\n"
     assert (decoded.first, decoded.starts) == (1, None)
+
+
+@pytest.mark.parametrize("mark", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("encoding", ["gbk", "euc_kr", "cp1252"])
+@pytest.mark.parametrize("size", [1, 3, 1 << 20])
+def test_log_of_powershell_gives_the_records_of_utf_8(
+    mark: str, encoding: str, size: int, conclude: Callable[[Parser], Log]
+) -> None:
+    """PowerShell writes UTF-16; the line feed's byte is a part of other letters, too, such as that of `上`."""
+    whole = "上\n" + text(encoding)
+    data = ("\ufeff" + whole.replace("\n", "\r\n")).encode(mark)
+    assert records(data, size, conclude).equals(records(whole.encode(), size, conclude))
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"\xfe\xff", b"\xffstep 1 loss 2.5\n"])
+def test_few_bytes_are_read_to_the_end(data: bytes) -> None:
+    parser = make_parser()
+    for at in range(len(data)):
+        parser.feed(data[at : at + 1])
+    parser.finish()
+    assert parser.lines == (len(data) > 0 and data != b"\xfe\xff")
