@@ -88,16 +88,20 @@ _EVALUATION = re.compile(
 )
 
 
+# of PPO's value function, as TRL prints them: `val/clipfrac_avg`
+_OF_VALUES = re.compile(r"(?i)^val_(?:clip_?frac|ratio|num_eos)")
 _SO_FAR = re.compile(r"(?i)_(?:best|lowest|highest|minimum|maximum|min|max|so_far)$")
 
 
 def is_evaluation(column: str) -> bool:
     """Whether it is a column of evaluations, such as `val_acc`; the role of a line takes precedence.
 
-    `val_loss_best` repeats one, and is none.
+    `val_loss_best` repeats one, and is none; `val_ratio` is of a value function, or a share of the data.
     """
     if column in ("core_metric", "hellaswag"):
         return True
+    if _OF_VALUES.match(column):
+        return False
     return _EVALUATION.search(column) is not None and _SO_FAR.search(column) is None
 
 

@@ -63,7 +63,16 @@ def test_time_of_day_is_no_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "evaluates"), [("val_acc", True), ("acc_test", True), ("core_metric", True), ("lr", False)]
+    ("column", "evaluates"),
+    [
+        ("val_acc", True),
+        ("acc_test", True),
+        ("core_metric", True),
+        ("lr", False),
+        ("val_clipfrac_avg", False),  # of a value function
+        ("val_ratio", False),
+        ("val_rate", True),
+    ],
 )
 def test_evaluations_are_known_by_their_set(column: str, evaluates: bool) -> None:
     assert names.is_evaluation(column) is evaluates
