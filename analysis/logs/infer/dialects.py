@@ -35,7 +35,9 @@ FOREIGN = {
         "val_loss",
     ),
     **dict.fromkeys(
-        "val_ce validation_nll validation_ce eval_cross_entropy val_cross_entropy".split(), "val_loss"
+        "val_ce validation_nll validation_ce eval_cross_entropy val_cross_entropy validation_cross_entropy "
+        "valid_cross_entropy test_cross_entropy dev_cross_entropy".split(),
+        "val_loss",
     ),
     **dict.fromkeys("val_cost valid_cost validation_cost test_cost eval_cost".split(), "val_loss"),
 }

@@ -20,6 +20,7 @@ from gputel.analysis.logs.patterns import lazy_regex
 KINDS = lazy_regex(
     r"(?i)(?:^|[\W_])(?:class|label|category|layer|head|channel|rank|gpu|device|worker|client)s?$"
 )
+_SAVED = lazy_regex(r"(?i)\b(?:checkpoint|ckpt|snapshot)$")  # counts saves, and no steps
 PLACES = {"step": "total_steps", "iteration": "total_steps", "batch": "total_steps", "epoch": "epochs"}
 _RATE = lazy_regex(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
 _OF_SAMPLES = lazy_regex(rb"(?i)\W{0,3}(?:samples?|images?|tokens?|examples?|sentences?|frames?|words?)\b")
@@ -50,13 +51,23 @@ def find(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names the values that are places."""
     if shape.is_bar:
         return _totals(_in_bar(_without_next(cells, shape), shape))
-    moving = _in_fractions(_without_settings(cells, shape), shape)
+    moving = _in_fractions(_without_settings(_without_saves(cells), shape), shape)
     return _counted(_totals(_pairs(_epochs(_passes(moving, shape), shape), shape)), shape)
 
 
 def with_totals(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names the totals behind values that are places by their names, as in a row `0/29 40/165 1.99`."""
     return _totals(_pairs(cells, shape))
+
+
+def _without_saves(cells: list[Named]) -> list[Named]:
+    """Leaves out `Checkpoint [3]`, which counts saves: no step, and no measure of what stands behind it."""
+    return [
+        replace(cell, column=None, slot=replace(cell.slot, column="counted"))
+        if _SAVED.search(cell.source) and _is_unknown(cell)
+        else cell
+        for cell in cells
+    ]
 
 
 def is_place(cell: Named) -> bool:

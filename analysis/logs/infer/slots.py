@@ -119,7 +119,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
             row[-1] = replace(row[-1], key=None, column="range")
         elif slot.key is None and row:
             slot = _as_length(_beside(slot, row[-1], left, behind), row[-1], left, behind, shape)
-            slot = _in_square_brackets(_as_change(slot, shape), row[-1], left, behind, shape)
+            slot = _in_square_brackets(_as_aside(slot, shape), row[-1], left, behind, shape)
             both = _BOTH.fullmatch(row[-1].key or "") if slot.column == "total" else None
             if both:
                 row[-1], slot = replace(row[-1], key=both[1]), replace(slot, key=both[2], column=None)
@@ -316,7 +316,7 @@ def _in_square_brackets(slot: Slot, loss: Slot, left: str, behind: str, shape: L
         or "loss" not in (loss.key or "").lower()
     ):
         return slot
-    pairs = [*zip(map(_float, shape.column(loss.at)), map(_float, shape.column(slot.at)), strict=True)]
+    pairs = [*zip(*(map(_float, shape.column(each.at)) for each in (loss, slot)), strict=True)]
     near = sum(0 < loss / 2 <= mean <= 2 * loss for loss, mean in pairs)
     is_mean = near >= 0.9 * len(pairs) and any(mean > loss for loss, mean in pairs)
     return replace(slot, key=f"{loss.key}()") if is_mean and integers(shape.column(slot.at)) is None else slot
@@ -338,11 +338,12 @@ def _both_losses(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
     return replace(before, key=keys[0]), replace(slot, key=keys[1], column=None)
 
 
-def _as_change(slot: Slot, shape: LineShape) -> Slot:
-    """A signed number in brackets is the change since the figure before, and no average: `2.93 (+0.10)`."""
-    signed = all(value[:1] in (b"+", b"-") for value in shape.column(slot.at))
-    averages = slot.key is not None and slot.key.endswith("()")
-    return replace(slot, key=None, column="change") if averages and signed else slot
+def _as_aside(slot: Slot, shape: LineShape) -> Slot:
+    """No average is a change, `2.93 (+0.10)`, or the step of the best figure, `best: 0.31 (120)`."""
+    column, key = shape.column(slot.at), slot.key or ""
+    signed = all(value[:1] in (b"+", b"-") for value in column)
+    is_place = key.lower().startswith("best") and integers(column) is not None
+    return replace(slot, key=None, column="aside") if key.endswith("()") and (signed or is_place) else slot
 
 
 def _by_unit_or_right(slot: Slot, behind: str, more: bool) -> Slot:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gputel.analysis.logs.infer import naming, places, shapes
+from gputel.analysis.logs.log import Log
 
 
 def columns(*lines: str) -> list[str | None]:
@@ -155,3 +158,27 @@ def test_length_behind_a_colon_makes_an_index_within_the_epoch() -> None:
 def test_second_number_in_brackets_that_changes_is_no_length() -> None:
     lines = [f"[Epoch {e}/9][{i}:{200 + i}] Loss: {9 - e}.5" for e in (1, 2, 3) for i in (0, 100, 300)]
     assert "length" not in columns(*lines)
+
+
+def test_number_of_a_save_is_no_step(read: Callable[[str], Log]) -> None:
+    log = read(
+        "\n".join(
+            f"Update {step} loss {3 - step / 1000:.3f}"
+            + (f"\nCheckpoint [{step // 200}]\tvalid_loss={3.1 - step / 1000:.3f}" if step % 200 == 0 else "")
+            for step in range(50, 850, 50)
+        )
+    )
+    assert log.evals.select("step", "name").rows() == [
+        (250, "val_loss"),
+        (450, "val_loss"),
+        (650, "val_loss"),
+        (800, "val_loss"),
+    ]
+
+
+def test_step_of_the_best_figure_is_no_average(read: Callable[[str], Log]) -> None:
+    log = read(
+        "\n".join(f"{s}:\tlearn: 0.{90 - s}\ttest: 0.{91 - s}\tbest: 0.{91 - s} ({s})" for s in range(9))
+    )
+    assert "best_avg" not in log.records.columns
+    assert log.records["step"].to_list() == [*range(9)]
