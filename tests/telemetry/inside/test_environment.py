@@ -196,7 +196,7 @@ def test_folder_that_another_recorder_removes_before_it_is_locked_is_made_again(
 
 def test_folder_that_its_recorder_removes_while_others_look_has_no_files(memory: Path) -> None:
     folder, looks = memory / "a", 0
-    removing = threading.Thread(target=lambda: [_make_and_remove(folder) for _ in range(20_000)])
+    removing = threading.Thread(target=_make_and_remove, args=(folder, 20_000))
     removing.start()
     while removing.is_alive():
         assert environment.files(folder, environment.ROWS) == []
@@ -204,6 +204,7 @@ def test_folder_that_its_recorder_removes_while_others_look_has_no_files(memory:
     assert looks
 
 
-def _make_and_remove(folder: Path) -> None:
-    folder.mkdir()
-    folder.rmdir()
+def _make_and_remove(folder: Path, times: int) -> None:
+    for _ in range(times):
+        folder.mkdir()
+        folder.rmdir()

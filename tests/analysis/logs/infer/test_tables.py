@@ -158,5 +158,5 @@ def test_time_left_in_a_column_is_no_step_time(read: Read) -> None:
         for step in range(10, 90, 10)
     )
     log = read(heading + "\n".join(rows))
-    assert log.records["dt_ms"].max() < 27
+    assert all(time < 27 for time in log.records["dt_ms"])
     assert log.records["eta_min"][0] == pytest.approx(28 + 58 / 60)
