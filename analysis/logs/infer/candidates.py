@@ -304,8 +304,9 @@ def _evaluates(candidate: Candidate, *, headed: bool) -> bool:
     speaks = headed or _EVALUATION.search(b" ".join(candidate.shape.english)) is not None
     if not speaks or not any(MEASURE.search(named.column or "") for named in candidate.metrics):
         return False
-    trains = any("train" in named.source.lower() for named in candidate.metrics)
     begins = _BEGINS.match(candidate.shape.english[0]) is not None
+    said = candidate.metrics if begins else candidate.named  # `Last test reward: 9. Training step: 10`
+    trains = any("train" in named.source.lower() for named in said)
     return not trains and (begins or not {"lr", "grad_norm"} & set(candidate.columns))
 
 
