@@ -26,10 +26,10 @@ _ALIASES: Mapping[str, Iterable[str]] = {
     "loss": "loss train_loss training_loss lm_loss total_loss loss_total loss_train_total train_total_loss trl "
     "loss_train reduced_train_loss train_loss_step loss_step training_loss_step global_avg_loss train_lm_loss "
     "lm_loss_training language_model_loss step_loss batch_loss cur_loss current_loss trn_loss tr_loss "
-    "gpt_loss losses_total_loss all_loss loss_all overall_loss".split(),
+    "gpt_loss losses_total_loss all_loss loss_all overall_loss tot_loss loss_tot".split(),
     "loss_avg": "loss_avg avg_loss average_loss mean_loss loss_mean running_loss smoothed_loss "
     "loss_smoothed loss_ema ema_loss train_loss_avg avg_train_loss train_loss_epoch loss_epoch moving_loss "
-    "smooth_loss avg_loss_train avr_loss".split(),
+    "smooth_loss avg_loss_train avr_loss epoch_loss".split(),
     "val_loss": "val_loss eval_loss valid_loss validation_loss test_loss tel dev_loss loss_val val_loss_epoch "
     "loss_validation loss_eval loss_valid loss_test loss_eval_total val_total_loss eval_total_loss "
     "loss_val_total validation_total_loss vloss valid_loss_epoch vl_loss vali_loss heldout_loss "

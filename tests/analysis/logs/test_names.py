@@ -14,6 +14,9 @@ from gputel.analysis.logs.values import read
     [
         ("lm loss", "", "loss"),
         ("loss/train/total", "", "loss"),
+        ("tot_loss", "", "loss"),
+        ("tot_loss()", "", "loss_avg"),
+        ("epoch loss", "", "loss_avg"),
         ("Learning-Rate", "", "lr"),
         ("eval_loss", "", "val_loss"),
         ("loss()", "", "loss_avg"),
