@@ -37,7 +37,7 @@ from gputel.analysis.logs.infer.losses import (
 )
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
-from gputel.analysis.logs.infer.slots import SAMPLES, Slot, find_slots, integers, is_text
+from gputel.analysis.logs.infer.slots import SAMPLES, SECONDS, Slot, find_slots, integers, is_text
 from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.names import Vocabulary, is_evaluation, legal
 from gputel.analysis.logs.patterns import Field
@@ -211,9 +211,11 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
         time = slot.unit in ("ms", "s", "sec", "seconds") and not _rises(column)
         return Named(slot, "dt_ms" if time else None, slot.unit, slot.unit or "")
     if slot.key.lower() in SETS and (
-        integers([value.rstrip(b".") for value in column]) is not None or _lists_sets(shape.english[slot.at])
+        slot.unit in SECONDS
+        or integers([value.rstrip(b".") for value in column]) is not None
+        or _lists_sets(shape.english[slot.at])
     ):
-        # `train=113 val=29` are sizes, `train:val = 0.9:0.1` shares
+        # `train=113 val=29` are sizes, `train:val = 0.9:0.1` shares, and `valid (3.22 sec)` is a time
         return Named(slot, None, source=slot.key)
     counts_on = slot.key.lower() == "total steps" and _rises(column)  # of an agent, that are done
     if slot.key.lower() in ENTIRE and (slot.unit or integers(column) is not None) and not counts_on:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from gputel.analysis.logs import setting_lines
 from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT, PARTS
 from gputel.analysis.logs.infer.shapes import LineShape
-from gputel.analysis.logs.infer.slots import PLACE, PLACES, Slot, words_before
+from gputel.analysis.logs.infer.slots import PLACE, PLACES, SECONDS, Slot, words_before
 from gputel.analysis.logs.patterns import lazy_regex
 
 _NAMED_APART = lazy_regex(r"\)?\s*(?:[:=]|is|was)\s*")
@@ -184,7 +184,12 @@ def _set(words: str) -> str | None:
 
 
 def _begun_by(slot: Slot, row: Sequence[Slot]) -> str | None:
-    """The set of `Val Loss: 2.1 | Acc: 0.4` behind `Train Loss: 2.0 | Acc: 0.5`: the names below it recur."""
+    """The set of `Val Loss: 2.1 | Acc: 0.4` behind `Train Loss: 2.0 | Acc: 0.5`: the names below it recur.
+
+    `valid (3.2 sec): loss 2.1` begins one, too.
+    """
+    if slot.unit in SECONDS and _OWN.fullmatch(slot.key or ""):
+        return slot.key
     named = _SET_FIRST.match(slot.key or "")
     if named is None:
         return None
