@@ -22,24 +22,41 @@ from gputel.analysis.logs.prefixes import Letters
 from gputel.analysis.logs.regex_engine import last_digits
 
 Ints = npt.NDArray[np.int64]
+Moments = npt.NDArray[np.int64]
 SHORTEST_PREFIX = 3  # `0: `; a shorter prefix has no rank and no time
+
+
+class KnownHeads(NamedTuple):
+    """Times and ranks of all rows of a table that were read before; no times if the rows have none."""
+
+    times: Moments
+    ranks: list[str]
+
+    def head(self, row: int) -> tuple[int | None, str]:
+        return (int(self.times[row]) if len(self.times) else None), self.ranks[row]
 
 
 class HitTable:
     """The hits of one pattern in one chunk, by row and by column."""
 
-    def __init__(self, hits: Hits, chunk: Chunk) -> None:
+    def __init__(self, hits: Hits, chunk: Chunk, known: KnownHeads | None = None) -> None:
         self.pattern: Pattern = hits.pattern
         self.lines = hits.lines
         self.numbers = chunk.number(hits.lines)
         self.heads: dict[int, tuple[int | None, str | None]] = {}  # time and rank, by row, once read
-        self._hits, self._data, self._carried = hits, chunk.data, chunk.heads
+        self.known = known
+        self._hits, self._chunk = hits, chunk
+        self._data, self._carried = chunk.data, chunk.heads
         self._fields: list[Field] = [*hits.values, *hits.texts]
         masks = [values.present for values in hits.values.values()]
         masks += [texts.present for texts in hits.texts.values()]
         self._stamps = next((texts for what, texts in hits.texts.items() if what.column == "time"), None)
         self._present = np.array(masks, dtype=np.bool_).reshape(len(masks), len(hits.lines))
         self._plans: dict[bytes, LinePlan] = {}  # by what is present
+
+    def ordered(self, rows: Ints, known: KnownHeads) -> HitTable:
+        """These rows in this order, with times and ranks that are known."""
+        return HitTable(self._hits.take(rows), self._chunk, known)
 
     def breaks(self) -> npt.NDArray[np.bool_]:
         """Whether each row after the first printed other fields than the row before."""
@@ -91,12 +108,19 @@ class HitTable:
         carried = self._carried and any(self._carried[line] for line in self.lines[first:end].tolist())
         return bool(carried or (gaps >= SHORTEST_PREFIX).any())
 
-    def prefixes(self, first: int, end: int) -> Letters | None:
+    def prefix_lengths(self, first: int, end: int) -> Ints:
+        own = self._hits.begins[first:end] - self._hits.starts[first:end]
+        if not self._carried:
+            return own
+        carried = [len(self._carried[line]) for line in self.lines[first:end].tolist()]
+        return own + np.array(carried, dtype=np.int64)
+
+    def prefixes(self, rows: slice | Ints) -> Letters | None:
         """The prefixes of these records, one per column; None unless all have the same length."""
-        starts, begins = self._hits.starts[first:end], self._hits.begins[first:end]
+        starts, begins = self._hits.starts[rows], self._hits.begins[rows]
         if not self._carried:
             return _letters(self._data, starts, begins)
-        heads = [self._carried[line] for line in self.lines[first:end].tolist()]
+        heads = [self._carried[line] for line in self.lines[rows].tolist()]
         own = _letters(self._data, starts, begins) if (begins > starts).any() else None
         if (
             len({len(head) for head in heads}) > 1
@@ -213,9 +237,6 @@ def runs(tables: Sequence[HitTable]) -> Iterator[HitRun]:
         yield HitRun(table, table.plan(start), start, start + end - first)
 
 
-Moments = npt.NDArray[np.int64]
-
-
 class Heads:
     """Reads time and rank of rows; `stamps` counts the days that have passed."""
 
@@ -224,6 +245,8 @@ class Heads:
 
     def time_and_rank(self, table: HitTable, row: int) -> tuple[int | None, str | None]:
         """Reads time and rank of one row, once."""
+        if table.known:
+            return table.known.head(row)
         if row not in table.heads:
             prefix, stamp = table.prefix(row), table.stamp(row)
             time, rank = (self.stamps.read(prefix), prefixes.rank(prefix)) if prefix else (None, None)
@@ -232,6 +255,8 @@ class Heads:
 
     def times(self, table: HitTable, first: int, end: int, rank: str | None) -> Moments | None:
         """Times of these rows, empty if they have none; None if only some have one, or not all are of this rank."""
+        if table.known:
+            return table.known.times[first:end] if {*table.known.ranks[first:end]} == {rank} else None
         times = self._together(table, first, end, rank)
         if times is not None:
             return times
@@ -249,7 +274,7 @@ class Heads:
         elif stamped:
             return None
         else:
-            letters = table.prefixes(first, end)
+            letters = table.prefixes(slice(first, end))
             if letters is not None and prefixes.rank_of_all(letters) != rank:
                 return None
         return None if letters is None else self.stamps.read_together(letters)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gputel.analysis.logs import rank_turns
 from gputel.analysis.logs.counting import BarKey, Counting, Evaluations
 from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
 from gputel.analysis.logs.frames import MOST, WHOLE, Column, Numbers, RowBlock, Rows
@@ -280,6 +281,19 @@ class Columnwise:
     ) -> None:
         self._records, self._counting, self._stages = records, counting, stages
         self._evaluations, self._heads, self._sources = evaluations, heads, sources
+
+    def by_rank(self, run: HitRun) -> Iterator[HitRun]:
+        """The run rank by rank, if the lines of several ranks take turns."""
+        table, shape, first, end = run
+        steps = None
+        if (
+            end - first >= rank_turns.SHORTEST
+            and None not in self._records.drafts
+            and _is_plain(table, shape)
+        ):
+            cells = table.columns(shape, slice(first, end))
+            steps = shape.step(cells, self._counting.from_zero(table.pattern))
+        return iter([run]) if steps is None else rank_turns.by_rank(run, steps, self._heads.stamps)
 
     def rising(self, run: HitRun, asides: list[Aside]) -> Iterator[HitRun]:
         """Cuts the run where steps do not rise, at restarts and at copies by other ranks, and below evaluations

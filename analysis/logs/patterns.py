@@ -163,6 +163,11 @@ class Hits:
     values: dict[Field, Values]  # in the order in which the fields were first met
     texts: dict[Field, Texts]  # of the fields whose kind is text
 
+    def take(self, rows: slice | npt.NDArray[np.int64]) -> Hits:
+        values = {what: Values(v.numbers[rows], v.present[rows]) for what, v in self.values.items()}
+        texts = {what: texts.take(rows) for what, texts in self.texts.items()}
+        return Hits(self.pattern, self.lines[rows], self.starts[rows], self.begins[rows], values, texts)
+
 
 @dataclass(frozen=True)
 class Reject:

@@ -77,6 +77,12 @@ def rank(prefix: bytes) -> str | None:
     return next(group for group in found.groups() if group is not None).decode(errors="replace")
 
 
+def rank_place(prefix: bytes) -> tuple[int, int] | None:
+    """Where the rank and the words around it stand in the prefix of a line."""
+    found = _RANK.search(prefix)
+    return found.span() if found else None
+
+
 def rank_of_all(letters: Letters) -> str | Literal[False] | None:
     """The rank in all of these prefixes, which differ only in digits; False if the rank itself differs."""
     first, varying = letters[:, 0].copy(), (letters != letters[:, :1]).any(axis=1)
@@ -108,6 +114,12 @@ class Stamps:
             return self._moment(found)
         except ValueError:
             return None  # digits that are no date, such as a 13th month
+
+    def read_all(self, letters: Letters) -> Ints | None:
+        """The times that `read_together` gives; none for equal prefixes without a timestamp."""
+        if (letters == letters[:, :1]).all() and not self._find(letters[:, 0].tobytes()):
+            return np.empty(0, dtype=np.int64)
+        return self.read_together(letters)
 
     def read_together(self, letters: Letters) -> Ints | None:
         """The times of prefixes of one length, one per column, that differ only in the digits of a timestamp.

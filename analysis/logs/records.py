@@ -78,8 +78,9 @@ class Assembler:
 
     def add(self, reading: EngineResult, chunk: Chunk) -> None:
         tables = [HitTable(hits, chunk) for hits in reading.hits if hits.pattern.role in ROLES]
-        for run, asides in stretches(tables):
-            for part in self._columnwise.rising(run, asides):
+        for whole, asides in stretches(tables):
+            runs = [whole] if asides or self._loop.is_open else self._columnwise.by_rank(whole)
+            for part in (part for run in runs for part in self._columnwise.rising(run, asides)):
                 self._stretch(part, [aside.within(part.first, part.end) for aside in asides])
 
     def hand_over(self) -> tuple[Rows, Rows, Rows]:
