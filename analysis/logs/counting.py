@@ -35,6 +35,7 @@ class Counting:
     def __init__(self) -> None:
         self.has_fractions = False  # an epoch with a fraction was printed: no epoch of this log is a step
         self._epoch: dict[str, float] = {}  # announced by an earlier line
+        self._has_record = False  # whether a record has come since
         self._passes = 0  # of a bar since its epoch was left
         self._epochs_are_steps = False
         self._reached: float | None = None  # the epoch that the last record has for its step
@@ -52,6 +53,7 @@ class Counting:
     def begin_epoch(self, cells: Mapping[str, float]) -> None:
         """Sets the epoch of later lines that name none."""
         self._epoch = {name: cells[name] for name in ("epoch", "epochs") if name in cells}
+        self._has_record = False
         self._passes = 0
 
     def leave_epoch(self) -> None:
@@ -75,12 +77,20 @@ class Counting:
         """Whether lines that print no step have none, because epochs do not count as steps."""
         return self.has_fractions or not pattern.whole_epochs
 
-    def of_record(self, line: ParsedLine) -> float | None:
+    def of_record(self, line: ParsedLine, before: float | None) -> float | None:
+        """The step of the line; `before` is that of the last record of its rank.
+
+        A step that falls leaves the announced epoch: the line of the next one is missing, or another run begins.
+        """
         step = line.shape.step(line.cells, self.from_zero(line.pattern))
         if step is not None:
             self._reached = None
             if line.pattern.role == "train" and self.tells_epoch(line.shape):
-                line.cells["epoch"] = self._epoch["epoch"]
+                if before is not None and step < before and self._has_record:
+                    self._epoch = {}
+                else:
+                    line.cells["epoch"] = self._epoch["epoch"]
+            self._has_record = True
             return step if step.is_integer() else None
         if self.has_none(line.pattern):
             return None

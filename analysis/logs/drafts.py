@@ -208,6 +208,10 @@ class Stages:
         self._last_eval = self._last_eval if step is None else step
         return self.here
 
+    def step_of(self, rank: str | None) -> float | None:
+        """The step of the last record of a rank, within the attempt."""
+        return self._last.get(rank)
+
     def went_on(self, step: float, rank: str | None, epoch: float | None, count: int) -> None:
         """Notes that records up to this step followed, each with a later step than the one before."""
         self._last[rank] = self.last_step = step

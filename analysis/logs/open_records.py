@@ -46,7 +46,7 @@ class OpenRecords:
         self._sources = sources
 
     def take(self, line: ParsedLine) -> None:
-        step = self._counting.of_record(line)
+        step = self._counting.of_record(line, self._stages.step_of(line.rank))
         if self._leads(line):
             self._leading.append(line)
             return

@@ -140,3 +140,18 @@ def test_unnamed_evaluation_below_the_last_epoch_before_a_restart_stays_in_its_a
     values = read("".join(AFTER.format(i) for i in (10, 11, 12, 10, 11))).evals
     rows = values.filter(values["name"] == "val_loss").select("attempt", "step").rows()
     assert rows == [(1, 10), (1, 11), (1, 12), (2, 10), (2, 11)]
+
+
+EPOCHS = "Epoch {0}/4\nstep 0 loss 3.{0}\nstep 10 loss 2.{0}\nstep 20 loss 1.{0}\n"
+
+
+def test_step_that_falls_leaves_the_announced_epoch(read: Callable[[str], Log]) -> None:
+    """The line of the next epoch is missing, or another run begins: the epoch is unknown, and not the old one."""
+    text = "".join(map(EPOCHS.format, (1, 2, 3)))
+    epochs = read(text.replace("Epoch 2/4\n", "")).records["epoch"].to_list()
+    assert epochs == [1] * 3 + [None] * 3 + [3] * 3
+
+
+def test_step_that_falls_below_the_line_of_an_epoch_is_of_that_epoch(read: Callable[[str], Log]) -> None:
+    epochs = read("".join(map(EPOCHS.format, (1, 2, 3)))).records["epoch"].to_list()
+    assert epochs == [1] * 3 + [2] * 3 + [3] * 3
