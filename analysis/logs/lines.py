@@ -109,6 +109,7 @@ class Splitter:
         else:
             data = self._rest + data
             if len(data) > LIMIT:
+                data = data.replace(b"\x00", b"")  # thousands, where a log was truncated while it was written
                 cut = max(data.rfind(b"\r", 0, -1), data.rfind(b"\x08", 0, -1)) + 1
             whole, self._rest = data[:cut], data[cut:]
         if self._live and (drawn := _drawn(self._rest)):
@@ -225,6 +226,7 @@ def _shorten(data: bytes) -> bytes:
         if end < 0:
             end = max(data.rfind(b, start, start + LIMIT + 1) for b in (b"\r", b"\x08"))
         if end < 0:
-            return b"".join(line[:LIMIT] for line in re.split(rb"([\r\n\x08])", data))
+            lines = re.split(rb"([\r\n\x08])", data.replace(b"\x00", b""))
+            return b"".join(line[:LIMIT] for line in lines)
         start = end + 1
     return data

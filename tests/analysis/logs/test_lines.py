@@ -77,6 +77,14 @@ def test_line_longer_than_the_limit_keeps_its_beginning_and_its_number() -> None
     assert [(number, len(line)) for number, line in numbered] == [(1, lines.LIMIT), (2, 4)]
 
 
+def test_line_behind_the_hole_of_a_truncated_log_is_kept() -> None:
+    """A log that is truncated while its writer goes on begins with as many NUL bytes as it had before."""
+    hole = b"\x00" * (2 * lines.LIMIT)
+    expected = [(1, b"step 1"), (2, b"step 2")]
+    assert split([hole + b"step 1\nstep 2\n"]) == expected
+    assert split([hole[:1000], hole[1000:], b"step 1\nst", b"ep 2\n"]) == expected
+
+
 def test_redraws_of_an_unfinished_line_are_seen_live_only() -> None:
     for live, seen in ((True, b"10%\n20%\n"), (False, b"")):
         data = b"".join(chunk.data for chunk in Splitter(live=live).feed(b"10%\r20%\r30%"))
