@@ -37,6 +37,7 @@ HEAD_LINES = 20  # the header of telemetry must be among them
 SMALL = 512 << 10  # bytes; smaller files are read together
 FRESH_S = 600  # a file that has not grown for longer is not checked for a writer
 LONG_S = 10  # reading for longer is said, and again each time that it has doubled
+NO_MEMBER = "Not a gzipped file"  # says gzip of what stands behind a whole file
 WAIT_S = 2  # waiting for the writer of a FIFO for longer is said
 
 
@@ -339,6 +340,9 @@ def _exactly(source: Any, size: int) -> bytes:
     except EOFError as error:
         if not pieces:
             raise OSError("the compressed file is cut short") from error
+    except OSError as error:
+        if not pieces or not str(error).startswith(NO_MEMBER):
+            raise
     return b"".join(pieces)
 
 

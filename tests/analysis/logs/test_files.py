@@ -174,3 +174,11 @@ def test_compressed_file_that_is_cut_anywhere_leaves_its_neighbors_alone(
     assert fault.startswith(
         ("could be read only in part", "cannot be read: the compressed file is cut short")
     )
+
+
+def test_bytes_behind_a_whole_compressed_file_cost_nothing_of_it(tmp_path: Path) -> None:
+    packed = gzip.compress("".join(STEP.format(step, 9 / (step + 1)) for step in range(500)).encode())
+    (tmp_path / "a.log.gz").write_bytes(packed + b"padding")
+    log = read_file(tmp_path / "a.log.gz")
+    assert log.records.height == 500
+    assert (log.fault or "").startswith("could be read only in part: Not a gzipped file")
