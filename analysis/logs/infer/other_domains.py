@@ -35,6 +35,8 @@ _AGENT = lazy_regex(rb"(?i)(?<![a-z])(?:epochs?|episodes?|rewards?|epsilon)(?![a
 _PATH = lazy_regex(rb"\S*/\S*/\S*")
 _URL = lazy_regex(rb'"(?:GET|POST|PUT|HEAD|DELETE) |https?://\S*[?&][\w-]+=|\sHTTP/[12]')
 _ASSIGNS = lazy_regex(rb"^(?:[+>] )?[A-Za-z][\w.]* <- [A-Za-z]")  # a line of R, echoed
+# source code: `else if (data.loss_option == 1)`
+_COMPARES = lazy_regex(rb"\bif\W[^=]*[\w)\]] ?[!=]= ?[\w-]")
 # of a search for settings: each trial is a training of its own
 _TRIAL = lazy_regex(rb"(?i)^\W*trial #?\d+:? (?:finished|failed|pruned|completed?|ended)\b")
 _UNIT_BEHIND = lazy_regex(rb" ?(?:dBm?|[kM]?W|kWh|%|USD|EUR|kg|g|ml|l|mm|km|V|mA|Hz|\xc2\xb0C)(?![\w/])")
@@ -102,6 +104,7 @@ def _is_of_another_trade(line: Candidate) -> bool:
     if (
         _URL.search(example)
         or _ASSIGNS.match(example)
+        or _COMPARES.search(example)
         or _TRIAL.match(example)
         or _is_sentence(line)
         or _has_foreign_unit(line)

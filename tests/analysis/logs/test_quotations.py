@@ -42,6 +42,24 @@ def test_log_with_headings_and_warnings_in_sentences_is_still_a_log(read: Callab
     )
 
 
+CODE = """  else if (data.loss_option == {0})
+  {{
+    const float cost = weight * {0};
+    costs.push_back(cost);
+    return apply(cost);
+  }}
+"""
+
+
+def test_source_code_that_compares_a_loss_often_is_no_log(read: Callable[[str], Log]) -> None:
+    assert read("#include <vector>\n" + "".join(map(CODE.format, range(8)))).is_empty
+
+
+def test_log_of_records_between_lines_like_code_is_a_log(read: Callable[[str], Log]) -> None:
+    text = "".join(f"step {i} loss {9 / (i + 1):.4f}\nsave(model)\n" for i in range(8))
+    assert read(text).records.height == 8
+
+
 def test_format_that_is_named_reads_a_document_too(tmp_path: Path) -> None:
     path = tmp_path / "incident.md"
     path.write_text(TEXTS["report_with_quoted_lines-0"])
