@@ -133,12 +133,19 @@ def _are_beside(path: Path, other: Path, *, has_clock: bool, crowded: bool) -> b
     folders = path.is_dir() + other.is_dir()
     if folders:
         return folders == 1 and (has_clock or other.name in path.parts)
+    if path.parent == other.parent and _unpacked(path) == _unpacked(other):
+        return True
     if crowded or path.parent != other.parent:
         return False
     file, run = stores.split(path)
     if run is not None and file == stores.split(other)[0]:
         return False  # two runs of one database
     return path.name.partition(".")[0] == other.name.partition(".")[0] or has_clock
+
+
+def _unpacked(path: Path) -> str:
+    """The name without that of a compression: `train.log.gz` beside `train.log` is the same log in any folder."""
+    return path.name.removesuffix(".gz").removesuffix(".zst")
 
 
 def _varies(both: pl.DataFrame, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -84,6 +85,15 @@ def test_logs_of_one_folder_without_times_are_one_run_only_by_their_name(tmp_pat
     for name in ("a.log", "a.log.1", "b.log"):
         (tmp_path / name).write_text(text)
     assert repeated(tmp_path) == [("a.log", "a.log.1")]
+
+
+def test_packed_copy_of_a_log_is_that_log_among_many(tmp_path: Path) -> None:
+    line = "step {} | loss: {:.4f}\n"
+    text = "".join(line.format(step, loss) for step, loss in enumerate(LOSSES))
+    for name in ("a.log", "b.log", "c.log", "d.log"):
+        (tmp_path / name).write_text(text)
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
+    assert repeated(tmp_path) == [(name, f"{name}.gz") for name in ("a.log", "b.log", "c.log", "d.log")]
 
 
 def test_same_training_repeated_is_another_run_of_its_database(tmp_path: Path) -> None:
