@@ -273,7 +273,7 @@ def chosen(word: str | Path | None) -> tuple[Format, ...] | None:
         return None
     from gputel.analysis.logs import formats as shelf
 
-    return (shelf.find(str(word)),)
+    return shelf.with_others(shelf.find(str(word)))
 
 
 def _telemetry(head: bytes, rest: Iterator[bytes]) -> Any:

@@ -80,7 +80,7 @@ def conclude(
         dated_by="its file" if assembler.stamps.lacks_date else None,
         fault=fault,
         inferred=_understood(parser),
-        learned=parser.inferred.text if parser.inferred else None,
+        learned=_learned(parser),
         composed="composed" in parser.config,
         continues=TRAINED_BEFORE.search(parser.head) is not None,
         unread=parser.unread.worst(),
@@ -205,6 +205,16 @@ def _main_format(parser: Parser) -> str | None:
     recording = {p.name.rpartition(".")[0] for p in parser.patterns if p.role in RECORD_ROLES}
     counts = sorted(parser.hits.items(), key=lambda item: (item[0] not in recording, -item[1], item[0]))
     return counts[0][0] if counts and counts[0][1] else None
+
+
+def _learned(parser: Parser) -> str | None:
+    """The inferred format as TOML, with the names of the shipped ones that read lines of the log beside it."""
+    if parser.inferred is None:
+        return None
+    others = sorted(
+        name for name, count in parser.hits.items() if count and name != parser.inferred.format.name
+    )
+    return (f"with = {others}\n" if others else "") + parser.inferred.text
 
 
 def _understood(parser: Parser) -> str | None:

@@ -53,6 +53,7 @@ def _one(described: dict[str, Any]) -> Document:
     from gputel.analysis.document import Document, FactList, Section
 
     roles = "\n".join(f"{name}: {role}" for name, role in described["lines"].items())
-    pairs = {**described, "lines": roles, "faults": len(described["faults"]) or "none"}
+    unread = "\n".join(described["unread"]) or "none"
+    pairs = {**described, "lines": roles, "unread": unread, "faults": len(described["faults"]) or "none"}
     facts = FactList({name: str(value) for name, value in pairs.items()})
     return Document(described["name"], [Section(items=[facts])])

@@ -217,7 +217,9 @@ def _samples(log: Log, learned: str) -> Iterator[str]:
     lines = head.decode(errors="replace").split("\n")[:-1][:last]
     chosen = [line for number, line in enumerate(lines, start=1) if number in numbers]
     whole = lines[min(numbers, default=1) - 1 :]  # where a record spans several lines
-    for sample in filter(None, (samples.compose(part, known) for part in (chosen, whole))):
+    unread = samples.unlike(head.decode(errors="replace").split("\n")[:-1], known)[:SAMPLES]
+    choices = ([*chosen, *unread], chosen, whole)
+    for sample in filter(None, (samples.compose(part, known) for part in choices)):
         if not samples.check(formats.load(learned + sample, path.stem, str(path))):
             yield sample
             return

@@ -63,3 +63,17 @@ def test_slot_without_an_end_is_named(tmp_path: Path) -> None:
         "'train' has a slot without an end: <loss; write <loss>, or \\<loss for the text itself"
         in done.stderr
     )
+
+
+def test_line_that_the_format_leaves_unread_is_shown(tmp_path: Path) -> None:
+    text = (FORMAT % 2.5).replace('"update 3: 2.5"', '"update 3: 2.5\\ndev @3: 2.6\\ndone"')
+    (tmp_path / "own.toml").write_text(text)
+    done = run(tmp_path / "own.toml")
+    assert done.returncode == 0
+    assert "unread   dev @3: 2.6\n" in done.stdout
+
+
+def test_line_that_fits_no_sample_is_named_first(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text((FORMAT % 2.5).replace("update <step>:", "update <step> ="))
+    done = run(tmp_path / "own.toml")
+    assert done.stderr.startswith("error: own: 'train' fits no line of the samples")

@@ -412,3 +412,18 @@ def test_table_in_a_pipe_is_as_wide_as_columns_say(log: Path, monkeypatch: pytes
     assert max(map(len, run(log).stdout.splitlines())) > 100
     monkeypatch.setenv("COLUMNS", "90")
     assert max(map(len, run(log).stdout.splitlines())) <= 90
+
+
+def test_format_that_was_learned_names_the_shipped_ones_that_read_other_lines(tmp_path: Path) -> None:
+    """Evaluations in nanoGPT's words stand between records in words of one's own."""
+    lines = [f"at {i} we see loss {4 / (i + 1):.4f} in 210.{i}ms\n" for i in range(20)]
+    lines[10:10] = ["step 10: train loss 0.4000, val loss 0.4500\n", "grid 3 of 7 is ready\n"]
+    path, learned = tmp_path / "two.log", tmp_path / "own.toml"
+    path.write_text("".join(lines))
+    assert run(path, "--learn", learned).returncode == 0
+    before, after = answer(path)["runs"][0], answer(path, "--format", learned)["runs"][0]
+    assert before["phases"] == after["phases"]
+    known = formats.find(str(learned))
+    assert known.beside == ("nanogpt",)
+    assert samples.check(known) == []
+    assert samples.unread(known) == ["grid 3 of 7 is ready"]

@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 from gputel.analysis.logs import values
 from gputel.analysis.logs.names import Vocabulary
-from gputel.analysis.logs.patterns import Field, Pairs, Pattern, Role, lazy_regex, pair_style
+from gputel.analysis.logs.patterns import STYLES, Field, Pairs, Pattern, Role, lazy_regex, pair_style
 from gputel.analysis.timed_regex import timed, try_out
 from gputel.telemetry import settings
 from gputel.telemetry.errors import GputelError
@@ -36,8 +36,10 @@ _LINE_KEYS = {
     "name", "role", "line", "needle", "pairs", "must", "need", "looks", "unless", "stage", "epochs", "first_epoch",
     "names", "record",
 }  # fmt: skip
-_FORMAT_KEYS = {"title", "grammar", "names", "nulls", "lines", "samples", "last"}
-_TABLES, _LISTS, _NUMBERS = {"names", "nulls"}, {"lines", "samples", "must", "need"}, {"last", "first_epoch"}
+_FORMAT_KEYS = {"title", "grammar", "names", "nulls", "lines", "samples", "last", "with"}
+_TABLES, _LISTS, _NUMBERS = {"names", "nulls"}, {"lines", "samples"}, {"last", "first_epoch"}
+_WORDS = {"must", "need", "with"}
+_CHOICES = {"epochs": ("whole", "fraction"), "record": ("always",)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,7 @@ class Format:
     patterns: tuple[Pattern, ...]
     samples: tuple[Mapping[str, Any], ...]
     last: int = 0  # 1: tried after formats that are more specific; 2: even later
+    beside: tuple[str, ...] = ()  # shipped formats that read the other lines of such a log
 
 
 @lru_cache(maxsize=1)
@@ -102,6 +105,11 @@ def find(word: str) -> Format:
     )
 
 
+def with_others(known: Format) -> tuple[Format, ...]:
+    """The format, and the shipped ones that read the other lines of its logs."""
+    return (*(each for each in shipped() if each.name in known.beside), known)
+
+
 def load(text: str, name: str, place: str, *, trusted: bool = False) -> Format:
     """A format from its TOML; errors name `place`. Regexes of a trusted format are compiled only when used."""
     return _format(_parsed(text, place), name, place, trusted=trusted)
@@ -127,6 +135,9 @@ def _format(table: dict[str, Any], name: str, place: str, *, trusted: bool) -> F
         raise GputelError(place, "has no [[lines]]", "see docs/log-formats.md")
     for line in lines:
         _only(line, _LINE_KEYS, place)
+    if not trusted:
+        _distinct(lines, place)
+        _texts(table.get("samples", []), place)
     patterns = tuple(_pattern(line, name, _words(table, line), place) for line in lines)
     if not trusted:
         for pattern in patterns:
@@ -139,7 +150,33 @@ def _format(table: dict[str, Any], name: str, place: str, *, trusted: bool) -> F
         patterns,
         tuple(table.get("samples", [])),
         int(table.get("last", 0)),
+        _shipped_names(table.get("with", []), place),
     )
+
+
+def _shipped_names(words: Sequence[str], place: str) -> tuple[str, ...]:
+    known = {each.name for each in shipped()} if words else set()
+    if unknown := [word for word in words if word not in known]:
+        raise GputelError(place, f"'with' names no shipped format: {unknown[0]}", "see 'gputel formats'")
+    return tuple(words)
+
+
+def _distinct(lines: Sequence[Mapping[str, Any]], place: str) -> None:
+    """Refuses a second line of the same name: the first one would read its lines as well."""
+    names = [line.get("name") for line in lines]
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise GputelError(place, f"has two lines with the name '{twice}'", "rename or remove one of them")
+
+
+def _texts(samples: Sequence[Mapping[str, Any]], place: str) -> None:
+    for number, sample in enumerate(samples, start=1):
+        if not isinstance(sample.get("text"), str):
+            raise GputelError(place, f"sample {number} has no 'text'", "see docs/log-formats.md")
+        if not _are_tables(sample.get("rows", [])):
+            raise GputelError(
+                place, f"sample {number} has 'rows' that are no tables", "see docs/log-formats.md"
+            )
 
 
 def _compile(pattern: Pattern, place: str) -> None:
@@ -151,6 +188,10 @@ def _compile(pattern: Pattern, place: str) -> None:
     except re.error as error:
         name = pattern.name.rpartition(".")[2]
         raise GputelError(place, f"'{name}' is not a regular expression: {error}", "correct it") from None
+    if pattern.pairs and not {"key", "value"} <= pattern.pairs.regex.groupindex.keys():
+        name = pattern.name.rpartition(".")[2]
+        fault = f"the pairs of '{name}' are no style, nor a regular expression with the groups key and value"
+        raise GputelError(place, fault, f"one of {', '.join(STYLES)}")
 
 
 def _timed(pattern: Pattern, samples: Sequence[Mapping[str, Any]], place: str) -> Pattern:
@@ -185,11 +226,15 @@ def _has_type(key: str, value: object) -> bool:
     if key in _TABLES:
         texts = list(value.values()) if isinstance(value, dict) else [None]
         return all(_are_texts(each) if key == "nulls" else isinstance(each, str) for each in texts)
-    if key in ("must", "need"):
+    if key in _WORDS:
         return _are_texts(value)
     if key in _LISTS:
-        return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+        return _are_tables(value)
     return isinstance(value, int if key in _NUMBERS else str)
+
+
+def _are_tables(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
 
 
 def _are_texts(value: object) -> bool:
@@ -203,6 +248,10 @@ def _pattern(line: Mapping[str, Any], format_name: str, words: Vocabulary, place
             raise GputelError(
                 place, f"'{line['name']}' has no role '{line['role']}'", f"one of {', '.join(ROLES)}"
             )
+        for key, allowed in _CHOICES.items():
+            if line.get(key, allowed[0]) not in allowed:
+                fault = f"'{line['name']}' has no {key} '{line[key]}'"
+                raise GputelError(place, fault, f"one of {', '.join(allowed)}")
         _closed(str(line["line"]), name, place)
         regex, fields = _expand(str(line["line"]), words)
         pairs = None

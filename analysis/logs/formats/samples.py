@@ -14,15 +14,45 @@ if TYPE_CHECKING:
 
 _LATEST = datetime(2026, 1, 1, tzinfo=timezone.utc)
 _ALWAYS = ("kind", "step")
+READ = ("train", "eval")  # roles of which a sample must have a line
 _PLACES = ("run", "phase", "attempt", "line", "time")
 
 
 def check(known: Format) -> list[str]:
     """One line per fault; an empty list if every sample gives its rows."""
+    from gputel.analysis.logs import formats
+
     faults = list(_needles(known))
+    together = formats.with_others(known)
     for number, sample in enumerate(known.samples, start=1):
-        faults += [f"sample {number}: {fault}" for fault in faults_of(sample, read(sample["text"], (known,)))]
-    return faults
+        faults += [f"sample {number}: {fault}" for fault in faults_of(sample, read(sample["text"], together))]
+    return [*_unmatched(known), *faults] if faults else []
+
+
+def _unmatched(known: Format) -> Iterator[str]:
+    """Lines of the format that no line of the samples fits, which is why a sample lacks a row."""
+    lines = [line.encode() for sample in known.samples for line in sample["text"].splitlines()]
+    for pattern in known.patterns:
+        if pattern.role in READ and not any(map(pattern.regex.search, lines)):
+            yield f"'{pattern.name.rpartition('.')[2]}' fits no line of the samples"
+
+
+def unread(known: Format) -> list[str]:
+    """The lines of its samples, each shape once, that have a number and that no line of the format reads."""
+    return unlike([line for sample in known.samples for line in sample["text"].splitlines()], known)
+
+
+def unlike(lines: Sequence[str], known: Format) -> list[str]:
+    """The lines that have a number and that the format does not read, the first one of each shape."""
+    from gputel.analysis.logs import formats
+
+    every = formats.patterns(formats.with_others(known))
+    shapes: dict[str, str] = {}
+    for line in lines:
+        if any(map(str.isdigit, line)):
+            shapes.setdefault(re.sub(r"\d+", "0", line), line)
+    found = shapes.values()
+    return [line for line in found if not any(each.regex.search(line.encode()) for each in every)]
 
 
 def _needles(known: Format) -> Iterator[str]:
@@ -39,10 +69,11 @@ def _needles(known: Format) -> Iterator[str]:
 
 def compose(lines: Sequence[str], known: Format) -> str:
     """The TOML of a sample of these lines, with the rows that the format reads from them; empty if none."""
-    from gputel.analysis.logs import summary
+    from gputel.analysis.logs import formats, summary
 
     text = "\n".join(lines)
-    rows = [row for row in summary.rows(read(text, (known,))) if row["kind"] in ("train", "eval")]
+    log = read(text, formats.with_others(known))
+    rows = [row for row in summary.rows(log) if row["kind"] in ("train", "eval")]
     tables = [
         {key: value for key, value in row.items() if key not in _PLACES and _is_plain(value)} for row in rows
     ]
@@ -82,6 +113,7 @@ def faults_of(sample: Mapping[str, Any], log: Log) -> Iterator[str]:
     wanted = sample.get("rows", [])
     if len(rows) != len(wanted):
         yield f"gives {len(rows)} rows, expected {len(wanted)}"
+        return  # each further row would differ
     for at, (row, want) in enumerate(zip(rows, wanted, strict=False), start=1):
         for key in dict.fromkeys((*_ALWAYS, *want)):
             if row.get(key) != want.get(key):
@@ -101,6 +133,7 @@ def describe(known: Format, faults: list[str]) -> dict[str, Any]:
         "grammar": known.grammar,
         "lines": {pattern.name.rpartition(".")[2]: pattern.role for pattern in known.patterns},
         "samples": len(known.samples),
+        "unread": unread(known),
         "rows": sum(len(sample.get("rows", [])) for sample in known.samples),
         "faults": faults,
     }

@@ -41,7 +41,7 @@ class LineTable:
     def toml(self) -> str:
         rows = [("name", self.name), ("role", self.role), ("needle", self.needle), ("line", self.line)]
         rows += [("looks", self.looks)] if self.looks else []
-        rows += [("epochs", "fractions")] if self.fractions else []
+        rows += [("epochs", "fraction")] if self.fractions else []
         rows += [("record", "always")] if self.is_record else []
         return "[[lines]]\n" + "".join(f"{key} = {quoted(value)}\n" for key, value in rows)
 

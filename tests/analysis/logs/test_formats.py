@@ -20,6 +20,7 @@ from gputel.telemetry.errors import GputelError
 
 regexes: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 SHIPPED = formats.shipped()
+LINE = "[[lines]]\nname = 'a'\nrole = 'train'\nneedle = 'x'\nline = 'x <loss>'\n"
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 NAMES = {known.name: known for known in SHIPPED}
 
@@ -144,6 +145,13 @@ def test_example_of_the_page_is_a_format_that_works() -> None:
         ("[[lines]]\nname = 1", "f.toml: 'name' has a value of a wrong type"),
         ("[[lines]]\nmust = 'loss'", "f.toml: 'must' has a value of a wrong type"),
         ("x = " + "[" * 10_000, "f.toml: is nested too deeply"),
+        (LINE + "pairs = 'comas'", "f.toml: the pairs of 'a' are no style"),
+        (LINE + "epochs = 'decimal'", "f.toml: 'a' has no epochs 'decimal'"),
+        (LINE + "record = 'often'", "f.toml: 'a' has no record 'often'"),
+        (LINE + LINE, "f.toml: has two lines with the name 'a'"),
+        (LINE + "[[samples]]\nrows = []", "f.toml: sample 1 has no 'text'"),
+        (LINE + "[[samples]]\ntext = 'x'\nrows = [1]", "f.toml: sample 1 has 'rows' that are no tables"),
+        ("with = ['nanogtp']\n" + LINE, "f.toml: 'with' names no shipped format: nanogtp"),
     ],
 )
 def test_load_names_the_place_of_an_error(text: str, fault: str) -> None:
