@@ -33,6 +33,7 @@ from gputel.analysis.logs.infer.losses import (
     normal_name,
     numbers,
     with_loss,
+    with_scores_of_sets,
     without_foreign_mean,
 )
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
@@ -78,7 +79,8 @@ def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     spelled = [replace(slot, key=split_names.set_first(slot.key)) if slot.key else slot for slot in printed]
     named = [_name(slot, shape, words) for slot in _spelled_out(spelled)]
     named = _of_weights(named)
-    named = _held_out(without_foreign_mean(with_loss(_global(named, shape), shape), shape))
+    named = without_foreign_mean(with_loss(_global(named, shape), shape), shape)
+    named = _held_out(with_scores_of_sets(named))
     named = _distinct(_plain_loss(_one_time(places.find(named, shape))))
     return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)]
 

@@ -28,7 +28,7 @@ _CHANGES = re.compile(
 )
 _SCORE = re.compile(
     r"(?i)(?:^|[\W_])(?:psnr|ssim|lpips|fid|bleu\S*|rouge\S*|meteor|cider|spice|mrr|ndcg\S*|hits?[@_]\d+"
-    r"|rank-\d+|eer|min_?dcf|wer|cer|m?ap\S*|mIoU)(?:$|[\W_])"
+    r"|rank-\d+|eer|min_?dcf|wer|cer|m?ap\S*|mIoU|dice)(?:$|[\W_])"
 )
 SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
 _SPOKEN = frozenset({"loss", "lr", "grad_norm", "tok_per_sec"})
@@ -111,7 +111,7 @@ def _changes_rate(line: Candidate, main: Candidate, _: Candidate | None) -> bool
 def _scores_apart(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line of a measure that is computed on held-out data, beside records that give a loss."""
     sources = [cell.source for cell in line.metrics]
-    scores = bool(sources) and all(map(_SCORE.search, sources))
+    scores = any(map(_SCORE.search, sources)) and not line.evidence
     trains = any("train" in source.lower() for source in sources)
     if not scores or trains or not (main.loses and line.is_measured):
         return False
@@ -217,10 +217,10 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_follows, "part"),
     (_evaluates_epoch, "eval"),
     (_opens_epoch, "epoch"),
+    (_scores_apart, "eval"),
     (_is_of_epoch, None),
     (_changes_rate, None),
     (_is_part, "part"),
-    (_scores_apart, "eval"),
     (_counts_otherwise, None),
     (_evaluates_between, "eval"),
     (_is_no_record, None),

@@ -36,6 +36,7 @@ _LOSSES = ("L", "J")
 _SETS = {"trn": "train", "vld": "val", "tst": "test"}
 _SET_FIRST = lazy_regex(rf"(?i)(?P<set>{_SET})[ _](?=\w)")
 _OWN = lazy_regex(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
+_LISTED = lazy_regex(r"(?:^|\s\s|[|;\]] )(?P<names>[A-Za-z][\w@-]*(?:, [A-Za-z][\w@-]*)+)\s?[:=]\s*$")
 _LABEL = lazy_regex(rf"(?i)\W*(?:initial )?{_SET}")
 _MEASURED_AT = lazy_regex(
     rf"(?i)(?P<what>[a-z][^|,;:=]*?)(?: *\([^()]*\))? +(?:at|after|for|in|@) +(?:the )?(?P<place>{PLACE})\W*$"
@@ -61,7 +62,7 @@ def complete(row: list[Slot], shape: LineShape) -> list[Slot]:
     inside = setting_lines.within(shape.words)
     row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
     row = [replace(slot, key=None, column="date") if slot.at in shape.dated else slot for slot in row]
-    row = [_qualified(slot, shape) for slot in _without_labels(_keyed(row, shape))]
+    row = [_qualified(slot, shape) for slot in _listed(_without_labels(_keyed(row, shape)), shape)]
     return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
 
 
@@ -99,6 +100,21 @@ def _without_labels(row: list[Slot]) -> list[Slot]:
     if sum(slot.key is slot.column is None for slot in row) < _MANY:
         return row
     return [replace(slot, key=None) if _LABEL.fullmatch(slot.key or "") else slot for slot in row]
+
+
+def _listed(row: list[Slot], shape: LineShape) -> list[Slot]:
+    """Names the values of `IS, FID: 1.67, 341.4` in the order of the names, where there are as many."""
+    named = list(row)
+    for slot in row:
+        listed = _LISTED.search(words_before(shape, slot.at))
+        keys = listed["names"].split(", ") if listed else []
+        values = row[slot.at : slot.at + len(keys)]
+        apart = {words_before(shape, value.at) for value in values[1:]}
+        if len(values) == len(keys) and apart == {", "} and not any(value.key for value in values[1:]):
+            named[slot.at : slot.at + len(keys)] = [
+                replace(value, key=key, column=None) for value, key in zip(values, keys, strict=True)
+            ]
+    return named
 
 
 def _qualified(slot: Slot, shape: LineShape) -> Slot:

@@ -64,3 +64,20 @@ def test_count_whose_quotient_stands_beside_it_is_no_step(read: Read) -> None:
     )
     assert log.evals["step"].to_list() == list(EPOCHS)
     assert log.evals["value"][0] == 20.32
+
+
+def test_several_names_before_several_values_name_them_in_turn(read: Callable[[str], Log]) -> None:
+    log = read(
+        "\n".join(
+            f"epoch {e} step {100 * e} loss {3 / e:.4f}\nEpoch {e}  IS, FID: {e}.666, {300 / e:.3f}"
+            for e in range(1, 6)
+        )
+    )
+    assert log.evals.filter(name="IS")["value"].to_list() == [e + 0.666 for e in range(1, 6)]
+    assert log.evals.filter(name="FID")["value"].to_list() == [300.0, 150.0, 100.0, 75.0, 60.0]
+
+
+def test_bare_set_beside_a_training_loss_alone_is_a_loss(read: Callable[[str], Log]) -> None:
+    """Beside a named loss `Train: 0.81, Val: 0.72` are scores; without the training's they may be losses."""
+    log = read("\n".join(f"Epoch {e}, Loss: {3 / e:.4f}, Val: {3.1 / e:.4f}" for e in range(1, 6)))
+    assert log.evals["name"].unique().to_list() == ["val_loss"]
