@@ -105,35 +105,31 @@ class HitTable:
 
     def prefixed(self, first: int, end: int) -> bool:
         gaps = self._hits.begins[first:end] - self._hits.starts[first:end]
-        carried = self._carried and any(self._carried[line] for line in self.lines[first:end].tolist())
+        carried = self._carried is not None and (self._carried[self.lines[first:end]] != b"").any()
         return bool(carried or (gaps >= SHORTEST_PREFIX).any())
 
     def prefix_lengths(self, first: int, end: int) -> Ints:
         own = self._hits.begins[first:end] - self._hits.starts[first:end]
-        if not self._carried:
+        if self._carried is None:
             return own
-        carried = [len(self._carried[line]) for line in self.lines[first:end].tolist()]
-        return own + np.array(carried, dtype=np.int64)
+        return own + np.char.str_len(self._carried[self.lines[first:end]])
 
     def prefixes(self, rows: slice | Ints) -> Letters | None:
         """The prefixes of these records, one per column; None unless all have the same length."""
         starts, begins = self._hits.starts[rows], self._hits.begins[rows]
-        if not self._carried:
+        if self._carried is None:
             return _letters(self._data, starts, begins)
-        heads = [self._carried[line] for line in self.lines[rows].tolist()]
-        own = _letters(self._data, starts, begins) if (begins > starts).any() else None
-        if (
-            len({len(head) for head in heads}) > 1
-            or not heads[0]
-            or (own is None and (begins > starts).any())
-        ):
+        heads, parted = self._carried[self.lines[rows]], bool((begins > starts).any())
+        own = _letters(self._data, starts, begins) if parted else None
+        size, *others = np.unique(np.char.str_len(heads)).tolist()
+        if others or not size or (own is None and parted):
             return None
-        carried = np.frombuffer(b"".join(heads), np.uint8).reshape(len(heads), -1).T
+        carried = np.frombuffer(heads.tobytes(), np.uint8).reshape(len(heads), -1)[:, :size].T
         return np.ascontiguousarray(carried if own is None else np.concatenate([carried, own]))
 
     def prefix(self, row: int) -> bytes:
         own = self._data[int(self._hits.starts[row]) : int(self._hits.begins[row])]
-        return self._carried[int(self.lines[row])] + own if self._carried else own
+        return self._chunk.head(int(self.lines[row])) + own
 
     def stamped(self, first: int, end: int) -> bool:
         """Whether one of these records has a timestamp among its own fields."""

@@ -38,7 +38,7 @@ _BLOCK = 1 << 18  # bytes that the processor's cache holds
 _FEED, _CONTROLS = 10, 32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Chunk:
     """Clean whole lines, and the number of each in the file."""
 
@@ -46,7 +46,7 @@ class Chunk:
     first: int
     numbers: npt.NDArray[np.int64] | None  # None: line i is first + i
     starts: npt.NDArray[np.int64] | None = None  # where the lines start in data, if known
-    heads: tuple[bytes, ...] = ()  # what a carrier put before each line, see `carriers`; of all lines or none
+    heads: npt.NDArray[np.bytes_] | None = None  # what a carrier put before each line, see `carriers`
 
     def number(self, lines: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return lines + self.first if self.numbers is None else self.numbers[lines]
@@ -57,19 +57,20 @@ class Chunk:
         count = self.data.count(b"\n", 0, end)
         numbers = (None, None) if self.numbers is None else (self.numbers[:count], self.numbers[count:])
         starts = (None, None) if self.starts is None else (self.starts[:count], self.starts[count:] - end)
+        heads = (None, None) if self.heads is None else (self.heads[:count], self.heads[count:])
         return (
-            Chunk(self.data[:end], self.first, numbers[0], starts[0], self.heads[:count]),
-            Chunk(self.data[end:], self.first + count, numbers[1], starts[1], self.heads[count:]),
+            Chunk(self.data[:end], self.first, numbers[0], starts[0], heads[0]),
+            Chunk(self.data[end:], self.first + count, numbers[1], starts[1], heads[1]),
         )
 
     def head(self, line: int) -> bytes:
         """What a carrier put before a line."""
-        return self.heads[line] if self.heads else b""
+        return b"" if self.heads is None else bytes(self.heads[line])
 
     def printed(self, size: int) -> bytes:
         """As many of its first bytes as they were printed, and perhaps some more; its last ones below 0."""
         data = self.data[:size] if size >= 0 else self.data[size:]
-        if not self.heads:
+        if self.heads is None:
             return data
         count = data.count(b"\n") + (not data.endswith(b"\n"))
         heads = self.heads[:count] if size >= 0 else self.heads[-count:]
@@ -168,11 +169,15 @@ def _joined(first: Chunk, second: Chunk) -> Chunk:
     return Chunk(data, first.first, np.concatenate(numbers), heads=heads)
 
 
-def _joined_heads(first: Chunk, second: Chunk) -> tuple[bytes, ...]:
-    if not (first.heads or second.heads):
-        return ()
-    none = [(b"",) * len(starts(chunk.data)) for chunk in (first, second)]
-    return (first.heads or none[0]) + (second.heads or none[1])
+def _joined_heads(first: Chunk, second: Chunk) -> npt.NDArray[np.bytes_] | None:
+    if first.heads is None and second.heads is None:
+        return None
+    return np.concatenate(
+        [
+            np.zeros(len(starts(chunk.data)), dtype="S1") if chunk.heads is None else chunk.heads
+            for chunk in (first, second)
+        ]
+    )
 
 
 def _drawn(rest: bytes) -> int:

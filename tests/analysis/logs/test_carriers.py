@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gputel
 from gputel.analysis.logs import carriers
@@ -114,13 +116,48 @@ def test_heads_stay_with_their_lines_where_chunks_are_cut_and_joined() -> None:
     data = carried("".join(f"step {i} loss 2.5\n" for i in range(40)), CARRIERS["docker"]).encode()
     (whole,) = map(carriers.cut, Splitter().feed(data))
     first, second = whole.cut(200)
-    assert first.heads + second.heads == whole.heads
+    heads = [part.head(line) for part in (first, second) for line in range(part.data.count(b"\n"))]
+    assert heads == [whole.head(line) for line in range(40)]
     assert first.printed(1 << 20) + second.printed(1 << 20) == data
     kept: list[Chunk] = []
     for part in (first, second):
         keep(kept, part)
     assert b"".join(chunk.printed(1 << 20) for chunk in kept) == data
     assert data.endswith(whole.printed(-100).partition(b"\n")[2])
+
+
+BEGINNINGS = (
+    *(
+        "[rank0]:",
+        "[rank0]: ",
+        "[rank12]: ",
+        "[rank0]:: ",
+        "[rank 1] ",
+        "[default0]:",
+        "[pod/a/b]",
+        "[1,0]",
+        "x",
+        " ",
+    ),
+    *(
+        "(a pid=1) ",
+        "(b, pid=22)",
+        "[1,0]<stdout>:",
+        "2026-03-01T10:00:00.123456789Z ",
+        "2026-03-01T10:00:00Z\t",
+    ),
+    "Mar  1 10:00:00 host app[1]: ",
+)
+
+
+@given(st.lists(st.lists(st.sampled_from(BEGINNINGS), max_size=3).map("".join), min_size=1, max_size=30))
+def test_heads_measured_together_are_those_of_each_line(printed: list[str]) -> None:
+    data = "".join(f"{line}loss 2.5\n" for line in printed).encode()
+    (chunk,) = Splitter().feed(data)
+    cut = carriers.cut(chunk)
+    alone = [carriers.cut(part) for line in data.splitlines(keepends=True) for part in Splitter().feed(line)]
+    assert [cut.head(line) for line in range(len(printed))] == [each.head(0) for each in alone]
+    assert cut.data == b"".join(each.data for each in alone)
 
 
 def test_workers_of_ray_are_ranks(read: Callable[[str], Log]) -> None:
