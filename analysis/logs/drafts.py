@@ -269,8 +269,12 @@ class EvaluationLoop:
         self._begun = self._begun or bool(cells)
 
     def begin(self, line: ParsedLine) -> None:
+        """Opens the loop; above the first record only its announcement can tell the total of the records."""
+        total = line.pattern.total
+        self._total = self._total or total
         self.is_section = line.pattern.role == "validates"
-        self.is_open, self.epoch = self._begun or self.is_section, line.cells.get("epoch")
+        self.is_open = self._begun or self.is_section or total is not None
+        self.epoch = line.cells.get("epoch")
         self.held_out = names.held_out_set(line.texts.get("set", "val"))
 
     def end(self) -> None:

@@ -114,6 +114,7 @@ class Pattern:
     whole_epochs: bool = True  # whether an epoch without a fraction may stand for the step
     first_epoch: int | None = None  # None: 0 if an epoch 0 was seen, else 1
     is_record: bool = False  # whether each of its lines is a record, whatever it gives
+    total: int | None = None  # of the records, told by a line that announces a loop with another one
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,10 @@ _WHOLE = frozenset(
 )
 _LINE_KEYS = {
     "name", "role", "line", "needle", "pairs", "must", "need", "looks", "unless", "stage", "epochs", "first_epoch",
-    "names", "record",
+    "names", "record", "total",
 }  # fmt: skip
 _FORMAT_KEYS = {"title", "grammar", "names", "nulls", "lines", "samples", "last", "with"}
-_TABLES, _LISTS, _NUMBERS = {"names", "nulls"}, {"lines", "samples"}, {"last", "first_epoch"}
+_TABLES, _LISTS, _NUMBERS = {"names", "nulls"}, {"lines", "samples"}, {"last", "first_epoch", "total"}
 _WORDS = {"must", "need", "with"}
 _CHOICES = {"epochs": ("whole", "fraction"), "record": ("always",)}
 
@@ -271,6 +271,7 @@ def _pattern(line: Mapping[str, Any], format_name: str, words: Vocabulary, place
             whole_epochs=line.get("epochs", "whole") == "whole",
             first_epoch=line.get("first_epoch"),
             is_record=line.get("record") == "always",
+            total=line.get("total"),
         )
     except KeyError as error:
         raise GputelError(place, f"a line has no {error}", "see docs/log-formats.md") from None

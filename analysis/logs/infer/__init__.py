@@ -14,7 +14,15 @@ from itertools import pairwise
 
 from gputel.analysis import text
 from gputel.analysis.logs import formats
-from gputel.analysis.logs.infer import blocks, loops, main_line, other_domains, sections, short_sets
+from gputel.analysis.logs.infer import (
+    announcements,
+    blocks,
+    loops,
+    main_line,
+    other_domains,
+    sections,
+    short_sets,
+)
 from gputel.analysis.logs.infer.candidates import Candidate, is_best, make_candidate
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
@@ -95,9 +103,8 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
         chosen = _chosen(candidates, main, lines) if main else []
     if main is None or not chosen:
         return None
-    headings = (
-        [*found.tables()] if found else loops.announcements(main, bare, [c for c in chosen if not c.metrics])
-    )
+    opening = [c for c in chosen if not c.metrics]
+    headings = [*found.tables()] if found else announcements.patterns(main, bare, opening)
     return _inferred(every, [*chosen, *_in_sections(candidates, chosen, found)], main, title, headings)
 
 
@@ -115,12 +122,12 @@ def _inferred(
     chosen: Sequence[Candidate],
     main: Candidate,
     title: str,
-    announcements: Sequence[LineTable],
+    above: Sequence[LineTable],
 ) -> Inferred:
     """The format of the chosen shapes; the others must not look like them."""
     others = [c.shape for c in candidates if c is not main and not is_torn(c.shape, main.shape)]
     text = _toml(chosen, main, title, [shape.example for shape in others if shape.slots > 1])
-    text = "\n".join([text, *(table.toml() for table in announcements)])
+    text = "\n".join([text, *(table.toml() for table in above)])
     records = [c for c in chosen if c.role in ("train", "part", "bar")]
     metrics = dict.fromkeys(column for c in records for column in c.changing)
     evaluated = dict.fromkeys(column for c in chosen if c.role == "eval" for column in c.changing)

@@ -56,6 +56,8 @@ TOTALS_OF_PARTS = (
     "total tot losses loss_sum sum_loss losses_sum full_loss joint_loss combined_loss final_loss "
     "sum all overall combined"
 ).split()
+# A total by its full name, beside a single part; as an average it has no column yet.
+FULL_TOTALS = ("total_loss", "overall_loss", "loss_total", "loss_overall")
 # Those that a training may also raise.
 OBJECTIVES = {"objective", "objective_function", "objf"}
 TRAINED = re.compile(r"^train(?:ing|ed)?(?:_s)?_")
@@ -73,7 +75,8 @@ PARTS = re.compile(
 MEASURE = re.compile(
     r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|dice|score|error|(?<![a-z])err|rmse|mae|mse|reward|psnr|ssim"
     r"|(?<![a-z])returns?(?![a-z])|lpips|fid|em$|precision|recall|h-?mean|log_?prob"
-    r"|(?<![a-z])(?:mrr?|ndcg|meteor|cider|spice|eer|min_?dcf|kappa|qwk|pearson|spearman|jaccard|dsc|nsd|hd_?95)(?![a-z])"
+    r"|(?<![a-z])(?:mrr?|ndcg|meteor|cider|spice|eer|min_?dcf|kappa|qwk|pearson|spearman|jaccard|dsc|nsd|hd_?95"
+    r"|ap\d{0,2})(?![a-z])"
     r"|(?<![a-z])(?:hits?(?:[@_ ]|_at_)|rank-|top[-_ ]?|[rp]@)\d"
 )
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}

@@ -37,13 +37,15 @@ class LineTable:
     looks: str | None = None
     fractions: bool = False  # whether epochs have fractions, so that none is a step
     is_record: bool = False  # whatever it gives
+    total: int | None = None  # of the records, where it announces a loop of another one
 
     def toml(self) -> str:
         rows = [("name", self.name), ("role", self.role), ("needle", self.needle), ("line", self.line)]
         rows += [("looks", self.looks)] if self.looks else []
         rows += [("epochs", "fraction")] if self.fractions else []
         rows += [("record", "always")] if self.is_record else []
-        return "[[lines]]\n" + "".join(f"{key} = {quoted(value)}\n" for key, value in rows)
+        total = "" if self.total is None else f"total = {self.total}\n"
+        return "[[lines]]\n" + "".join(f"{key} = {quoted(value)}\n" for key, value in rows) + total
 
 
 def compile_line(
@@ -96,7 +98,7 @@ def _key_text(shape: LineShape, at: int) -> str:
 
 def _value(shape: LineShape, cell: Named) -> str:
     if cell.only:
-        return re.escape(cell.only)
+        return "0*" + re.escape(cell.only)
     if cell.column is None:
         return _IGNORED.get(cell.slot.kind, _ANY)
     unit = "clock" if cell.slot.kind == "clock" else values.plain(cell.unit or "")

@@ -1,9 +1,8 @@
 """Loops that are no training: a line announces an evaluation, and the lines below it count to another total.
 
-`12/46` beside records of `12/180` is a loop of its own. Where its lines have a shape of their own, they are left
-out; where they look like the records, the line that announces them becomes a pattern, so that they are told apart
-by their total while the log is read. `eval 12/46 loss 1.2` announces itself: its last line is the result, where no
-other line gives one.
+`12/46` beside records of `12/180` is a loop of its own. Where its lines have a shape of their own, they give no
+figures; where they look like the records, see `announcements`. `eval 12/46 loss 1.2` announces itself, also where
+it counts as far as the training does: its last line is the result, where no other line gives one.
 """
 
 from __future__ import annotations
@@ -11,52 +10,30 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gputel.analysis.logs.drafts import TOTALS
+from gputel.analysis.logs.infer.announcements import ALONE, SIZE, announcement, announcement_of_block, total
 from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
-from gputel.analysis.logs.infer.line_tables import LineTable
 from gputel.analysis.logs.infer.losses import numbers
 from gputel.analysis.logs.infer.places import Named, is_place
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS, cut, masked
 from gputel.analysis.logs.infer.slots import integers
-from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.line_kinds import STEPS
 from gputel.analysis.logs.names import legal
 from gputel.analysis.logs.patterns import lazy_regex
 
 _MOST_SETS = 5  # of data that one evaluation may go through, with a line for each
 _PASSES = 2  # of a loop, from which on it is known as one
-_ABOVE = 4  # lines between the announcement and the first line of the loop
-_ANNOUNCES = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|val|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
-_FIGURE = lazy_regex(rb"[=:] *\d|\d\.\d")  # an evaluation that gives one is over
-# whole numbers that an announcement may give
-_SIZE = lazy_regex(
-    rb"(?i)(?:samples?|images?|examples?|batches|sentences|size|epoch|step|iter(?:ation)?)\s*[=:]\s*\d+(?![\d.])"
-)
 _AVERAGE = lazy_regex(r"(?i)[ _](?:avg|mean|average)$|^(?:avg|mean|average)[ _]")
-_STAMP = lazy_regex(rb"^(?:\[[\d.:/| -]+\]|[\d/-]*\d:\d\d[\d.:,]*(?=\s))\s*")  # one of an unknown form
 _SUMS_UP = lazy_regex(rb"(?i)(?<![a-z])(?:summary|overall)(?![a-z])")
-_EPOCH = lazy_regex(r"(?i)\bepoch\W*$")
 _SET = lazy_regex(r"(?i)^(?:vali?|valid|validation|eval|evaluation|test|dev)[ _]")
 _TRAIN = lazy_regex(r"(?i)^train(?:ing)?[ _]")
-_TRAINS = lazy_regex(rb"(?i)\W*(?:start\w* |begin\w* )?(?:train\w*|epoch)\b")  # what stands above it is over
-_ALONE = lazy_regex(rb"[\d/:.-]*\s*[A-Za-z][\w ]*[:=]\s*[-+\d.e]+%?\s*")  # one figure, behind a stamp
 _BETTER = lazy_regex(rb"(?i)(?<![a-z])(?:better|best|improv\w+|sav(?:ed|ing))(?![a-z])")
 _ITEM = lazy_regex(
     r"(?i)(?<![a-z])(?:sample|image|img|frame|example|item|batch|iter(?:ation)?|idx|index)s?\W*$"
 )
-_LONGEST = 200
-_LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
-
-
-def total(candidate: Candidate) -> int | None:
-    """The total that most lines of the shape count to."""
-    totals = _totals(candidate)
-    return Counter(totals).most_common(1)[0][0] if totals else None
 
 
 def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> list[Candidate]:
@@ -81,9 +58,8 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
         training = [c for c in candidates if c.role in ("train", "mixed") and c.loses]
         candidates = [part for c in candidates for part in _last_and_others(c, training, candidates, lines)]
     evals = [c for c in candidates if c.role == "eval"]
-    loops += [c for c in evals if _is_running(c, candidates, lines)]
-    batches = [c for c in evals if any(_is_mean(e, c) for e in evals)]
-    return [_without_figures(c) if c in batches else c for c in candidates if c not in loops]
+    loops += [c for c in evals if _is_running(c, candidates, lines) or any(_is_mean(e, c) for e in evals)]
+    return [_without_figures(c) if c in loops else c for c in candidates if c.place or c not in loops]
 
 
 def _is_announced(candidate: Candidate, lines: Sequence[bytes]) -> bool:
@@ -92,13 +68,13 @@ def _is_announced(candidate: Candidate, lines: Sequence[bytes]) -> bool:
     Lines that count to no total must always be announced, and more than once.
     """
     begins = [candidate.shape.lines[row] for row in _beginnings(candidate)]
-    announced = sum(_announcement(lines, number) is not None for number in begins)
+    announced = sum(announcement(lines, number) is not None for number in begins)
     return announced >= 0.5 * len(begins) if total(candidate) is not None else announced == len(begins) > 1
 
 
 def _is_result(candidate: Candidate, lines: Sequence[bytes]) -> bool:
     """Whether every one of its lines stands below a line that announces an evaluation, and none says a place."""
-    announced = (_announcement(lines, number) is not None for number in candidate.shape.lines)
+    announced = (announcement(lines, number) is not None for number in candidate.shape.lines)
     return _is_bare_loss(candidate) and all(announced)
 
 
@@ -131,9 +107,9 @@ def _scored(candidate: Candidate, lines: Sequence[bytes]) -> Candidate:
     if candidate.role != "other" or candidate.place or len(metrics) != 1 or candidate.shape.count < 2:
         return candidate
     fractions = all(b"." in value for value in candidate.shape.column(metrics[0].at))
-    above = [_announcement_of_block(lines, number) for number in candidate.shape.lines]
+    above = [announcement_of_block(lines, number) for number in candidate.shape.lines]
     sets = {_SET.match(text + " ") for text in above if text}
-    if not fractions or None in above or None in sets or not _ALONE.fullmatch(candidate.shape.example):
+    if not fractions or None in above or None in sets or not ALONE.fullmatch(candidate.shape.example):
         return candidate
     held_out = next(match for match in sets if match)
     column = legal(f"{held_out.group().strip(' _').lower()}_{metrics[0].source}")
@@ -176,7 +152,7 @@ def _is_running(candidate: Candidate, candidates: Sequence[Candidate], lines: Se
     rises = [b == a + 1 for a, b in pairwise(counts) if b > a]
     if not ends or not begins or not all(rises) or len(rises) + len(begins) != len(counts):
         return False
-    return all(_announcement(lines, candidate.shape.lines[row]) is not None for row in begins)
+    return all(announcement(lines, candidate.shape.lines[row]) is not None for row in begins)
 
 
 def _last_and_others(
@@ -195,9 +171,10 @@ def _last_and_others(
     if _counts_items(candidate):
         return _settled_and_others(candidate, records, lines)
     size, index = total(candidate), next((c for c in candidate.named if c.column in STEPS), None)
-    if index is None or size in {None, *map(total, records)}:
+    if index is None or (size in {None, *map(total, records)} and not _is_between(candidate, index, records)):
         return [candidate]
     ends = _ends(candidate, index, records)
+    size = ends[0] if size is None and ends else size
     if len(ends) < _PASSES or (size or 0) <= _MOST_SETS:
         return [candidate]
     others = _without_figures(candidate)
@@ -262,23 +239,43 @@ def _items(candidate: Candidate, index: Named, records: Sequence[Candidate], lin
     *whole, last = _ends(candidate, index, records) or [0]
     if whole:
         return whole[0] if {*whole} == {whole[0]} and last <= whole[0] else 0
-    above = _announcement(lines, candidate.shape.lines[0])
-    size = _SIZE.search(above.encode()) if above and last == KEPT_ROWS else None
+    above = announcement(lines, candidate.shape.lines[0])
+    size = SIZE.search(above.encode()) if above and last == KEPT_ROWS else None
     return int(re.findall(rb"\d+", size[0])[0]) if size else 0
 
 
 def _ends(candidate: Candidate, index: Named, records: Sequence[Candidate]) -> list[int]:
     """The last count of each pass; none where one has a single line, or records between its lines."""
-    shape = candidate.shape
-    trained = sorted(number for record in records for number in record.shape.lines)
-    counts = (integers(shape.column(index.at)) or [])[:KEPT_ROWS]
-    turns = [row for row, (before, count) in enumerate(pairwise(counts), start=1) if count <= before]
-    passes = [*pairwise([0, *turns, len(counts)])] if counts else []
+    trained = _trained(records)
+    passes = _passes(candidate, index)
     for first, end in passes:
-        begin, last = shape.lines[first], shape.lines[end - 1]
+        begin, last = candidate.shape.lines[first], candidate.shape.lines[end - 1]
         if end - first < 2 or bisect(trained, last) > bisect(trained, begin):
             return []
+    counts = integers(candidate.shape.column(index.at)) or []
     return [counts[end - 1] for _, end in passes]
+
+
+def _is_between(candidate: Candidate, index: Named, records: Sequence[Candidate]) -> bool:
+    """Whether records stand between any two passes of a loop, and count within the epoch, too.
+
+    If they did not, `val step 100`, `val step 200` could be evaluations of a training that prints nothing else.
+    """
+    trained = _trained(records)
+    begins = [bisect(trained, candidate.shape.lines[first]) for first, _ in _passes(candidate, index)]
+    return all(record.is_fine for record in records) and all(b > a for a, b in pairwise(begins))
+
+
+def _trained(records: Sequence[Candidate]) -> list[int]:
+    """The numbers of the lines that are records."""
+    return sorted(number for record in records for number in record.shape.lines)
+
+
+def _passes(candidate: Candidate, index: Named) -> list[tuple[int, int]]:
+    """The rows of each pass of a loop: in each of them its count rises."""
+    counts = (integers(candidate.shape.column(index.at)) or [])[:KEPT_ROWS]
+    turns = [row for row, (before, count) in enumerate(pairwise(counts), start=1) if count <= before]
+    return [*pairwise([0, *turns, len(counts)])] if counts else []
 
 
 def _gives_result(line: Candidate, running: Candidate, passes: int) -> bool:
@@ -304,96 +301,8 @@ def _last_word(cell: Named) -> str:
     return _AVERAGE.sub("", cell.source).rpartition(" ")[2]
 
 
-def announcements(
-    main: Candidate, lines: Sequence[bytes], opening: Sequence[Candidate] = ()
-) -> list[LineTable]:
-    """A pattern for each line that announces a loop whose lines look like the records.
-
-    `opening` are the lines that only say where the records below them stand.
-    """
-    totals = _totals(main)
-    usual = _trained_total(main, totals, lines)
-    texts: dict[str, None] = {} if totals else _announced_apart(main, lines, opening)
-    for row in range(len(totals)):
-        if totals[row] != usual and (totals[row - 1] == usual or row == 0):
-            text = _announcement(lines, main.shape.lines[row])
-            if text is not None:
-                texts[re.sub(r"\d+", "0", text)] = None
-    return [table for at, text in enumerate(texts) for table in _pattern(text, at)]
-
-
-def _trained_total(main: Candidate, totals: Sequence[int], lines: Sequence[bytes]) -> int | None:
-    """The total that most records count to, but for those of loops that a line above announces."""
-    begins = [row for row in range(len(totals)) if row == 0 or totals[row] != totals[row - 1]]
-    announced = {row: _announcement(lines, main.shape.lines[row]) is not None for row in begins}
-    loops = {totals[row] for row in begins} - {totals[row] for row in begins if not announced[row]}
-    trained = Counter(each for each in totals if each not in loops) or Counter(totals)
-    return trained.most_common(1)[0][0] if trained else None
-
-
-def _announced_apart(
-    main: Candidate, lines: Sequence[bytes], opening: Sequence[Candidate]
-) -> dict[str, None]:
-    """The announcements above records that count to no total; above all others a line says where they stand."""
-    begins = {number for line in opening for number in line.shape.lines}
-    if main.place or not begins:
-        return {}
-    texts: dict[str, None] = {}
-    for before, number in pairwise((-1, *main.shape.lines)):
-        above = max(begins.intersection(range(number - _ABOVE, number)), default=None)
-        if above is not None and above > before:
-            continue  # the first figures below such a line are its own
-        first = max(0, number - _ABOVE) if above is None else above + 1
-        text = _announcement(lines[first:number], number - first)
-        if text is not None:
-            texts[re.sub(r"\d+", "0", text)] = None
-        elif above is None:
-            return {}
-    return texts
-
-
-def _totals(candidate: Candidate) -> list[int]:
-    at = next((cell.at for cell in candidate.named if cell.column in TOTALS), None)
-    return [] if at is None else integers(candidate.shape.column(at)) or []
-
-
 def _beginnings(candidate: Candidate) -> Iterator[int]:
     """The rows where the count begins anew."""
     counts = (integers(candidate.shape.column(candidate.place.at)) if candidate.place else None) or []
     yield 0
     yield from (row for row, (before, count) in enumerate(pairwise(counts), start=1) if count < before)
-
-
-def _announcement(lines: Sequence[bytes], number: int) -> str | None:
-    """The line above that says that an evaluation begins, and measures nothing itself."""
-    for stamped in lines[max(0, number - _ABOVE) : number][::-1]:
-        line = _STAMP.sub(b"", stamped)
-        if _FIGURE.search(_SIZE.sub(b"", line)) or len(line) > _LONGEST:
-            return None
-        if _ANNOUNCES.search(english(line)):
-            return line.decode(errors="replace").strip()
-        if _TRAINS.match(line):
-            return None
-    return None
-
-
-def _announcement_of_block(lines: Sequence[bytes], number: int) -> str | None:
-    """The line above a block of lone figures that says that an evaluation begins."""
-    first = number
-    while first and number - first <= _ABOVE and _ALONE.fullmatch(lines[first - 1]):
-        first -= 1
-    heads = range(max(0, first - 1), number)  # `Test epoch: 5` looks like a figure itself
-    found = (_announcement(lines[head : head + 1], 1) for head in heads)
-    return next((text for text in found if text is not None), None)
-
-
-def _pattern(text: str, at: int) -> Iterator[LineTable]:
-    needle = max(_LETTERS.findall(text), key=len, default="")
-    if needle and "�" not in text:
-        first, *parts = [
-            re.escape(part).replace("<", r"\x3c").replace(r"\-", "-") for part in text.split("0")
-        ]
-        epoch = "<epoch>" if _EPOCH.search(first) else r"\d+"
-        line = first + (epoch + r"\d+".join(parts) if parts else "")
-        name = "evaluates" if at == 0 else f"evaluates_{at + 1}"
-        yield LineTable(name, "evaluates", line.replace(r"\ ", " "), needle)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from gputel.analysis.logs.infer.dialects import (
     AVERAGED,
     CURRENT,
+    FULL_TOTALS,
     LOSSES,
     OBJECTIVES,
     OF,
@@ -29,6 +30,7 @@ _RAW = re.compile(
 )
 _FEW = 3  # losses, from which on they have a range
 _TOTAL = re.compile(r"(?:total|overall)_loss|loss_(?:total|overall)")
+_SUMMED = re.compile(r"(?i)(?<![a-z])(?:total|sum(?:med)?)(?![a-z])")
 _GLUED_LOSS = re.compile(r"(?<=[^\W_])loss$")  # `SmoothL1Loss`
 _BESIDE_LOSS = {"lr", "grad_norm", "dt_ms", "tok_per_sec", "val_loss"}
 _BATCHES = {"index", "step", "iteration", "batch"}
@@ -78,13 +80,16 @@ def _total(cells: list[Named], plain: Sequence[str], shape: LineShape) -> str | 
 
     It is a sum if a part is called a loss, or if the parts add up to it.
     """
-    word = next((word for word in TOTALS_OF_PARTS if word in plain), None)
+    full = next((word for word in FULL_TOTALS if word in plain), None)
+    word = full or next((word for word in TOTALS_OF_PARTS if word in plain), None)
     if word is None:
         return None
     beside = [
         (c, w) for c, w in zip(cells, plain, strict=True) if w not in (word, "") and not is_evaluation(w)
     ]
     losses = [c for c, w in beside if PART_LOSS.search(w)]
+    if full and losses:
+        return full
     parts = losses if len(losses) > 1 else [c for c, w in beside if PARTS.search(w)]
     whole = cells[plain.index(word)]
     if not parts:
@@ -232,6 +237,11 @@ def _largest(cell: Named, shape: LineShape) -> float:
 def is_average(source: str) -> bool:
     """Whether a printed name says that it is a mean over steps: `Avg Loss`, `avg loss so far`."""
     return _is_mean(_underscored(source))
+
+
+def is_sum(source: str) -> bool:
+    """Whether a printed name says that it is summed over batches, where an average stands beside it."""
+    return _SUMMED.search(source) is not None and not is_average(source)
 
 
 def _is_mean(word: str) -> bool:

@@ -30,6 +30,8 @@ from gputel.analysis.logs.infer.dialects import (
 )
 from gputel.analysis.logs.infer.losses import (
     LASTS,
+    is_average,
+    is_sum,
     normal_name,
     numbers,
     with_loss,
@@ -126,6 +128,8 @@ def _held_out(cells: list[Named]) -> list[Named]:
         return cells
     losses = [cell for cell in evaluated if _ENDS.search(cell.column or "")]
     losses = losses or [cell for cell in evaluated if _MEANS.search(cell.column or "")]
+    if any(is_average(cell.source) for cell in losses):
+        losses = [cell for cell in losses if not is_sum(cell.source)]
     if len(losses) != 1:
         return cells
     return [replace(cell, column="val_loss") if cell in losses else cell for cell in cells]

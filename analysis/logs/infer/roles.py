@@ -9,14 +9,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gputel.analysis.logs.infer.candidates import Candidate
-from gputel.analysis.logs.infer.dialects import MEASURE, SETS
+from gputel.analysis.logs.infer.dialects import MEASURE, SETS, TRAINED
+from gputel.analysis.logs.infer.losses import is_average, is_sum
 from gputel.analysis.logs.infer.places import KINDS, PLACES, Named, is_place
 from gputel.analysis.logs.infer.settings import is_printed
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.names import legal
 
 SUMMARY = re.compile(
-    rb"(?i)\b(?:best|minimum|maximum|finished|summary|total training|training took|early stop|train_runtime)"
+    rb"(?i)\b(?:best|minimum|maximum|finished|summary|sanity|total training|training took|early stop|train_runtime)"
     rb"|^\W*wandb:"
 )
 
@@ -93,7 +94,7 @@ def _evaluates_epoch(line: Candidate, main: Candidate, header: Candidate | None)
 def _is_part(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
     if line.place is not None or (header is None and line.loses and _says_the_same(line, main)):
         return False  # `total: 48s` for `total: 182ms` makes a record, too
-    return _belongs(line, main, header) or _trains_below(line, main)
+    return _belongs(line, main, header) or _trains_below(line, main) or _gives_rate(line, main)
 
 
 def _is_no_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
@@ -121,11 +122,15 @@ def _scores_apart(line: Candidate, main: Candidate, _: Candidate | None) -> bool
 
 
 def _alternates(line: Candidate, main: Candidate) -> bool:
-    """Whether records stand between any two of its lines: it is no list of results, one for each image."""
+    """Whether records stand between any two of its lines: it is no list of results, one for each image.
+
+    The same figure may be printed twice.
+    """
     first, last = (main.shape.first, main.shape.lines[-1])
-    numbers = [number for number in line.shape.lines if first < number <= last + 1]
-    between = [bisect(main.shape.lines, number) for number in numbers]
-    return len(between) > 1 and all(b > a for a, b in pairwise(between))
+    column = line.shape.column(line.metrics[0].at)
+    rows = [row for row, number in enumerate(line.shape.lines) if first < number <= last + 1]
+    between = [(bisect(main.shape.lines, line.shape.lines[row]), column[row]) for row in rows]
+    return len(between) > 1 and all(b[0] > a[0] or a == b for a, b in pairwise(between))
 
 
 def _says_the_same(line: Candidate, main: Candidate) -> bool:
@@ -255,12 +260,16 @@ def _of_set(cell: Named, validated: set[str], held_out: str | None) -> Named:
 
 
 def with_own_names(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Leaves its own name to `val ##### 0.02` where other lines say that theirs is the validation loss."""
+    """Leaves its own name to `val ##### 0.02` where other lines say that theirs is the validation loss.
+
+    So it does to `Total eval loss: 40.3`, a sum over batches, beside `Average eval loss: 1.2`.
+    """
     evals = [line for line in chosen if line.role == "eval"]
     cells = {cell for line in evals for cell in line.metrics if cell.column == "val_loss"}
     if not any("loss" in cell.source.lower() for cell in cells):
         return list(chosen)
-    bare = {cell for cell in cells if cell.source.lower() in SETS}
+    averages = any(is_average(cell.source) for cell in cells)
+    bare = {c for c in cells if c.source.lower() in SETS or (averages and is_sum(c.source))}
     return [
         replace(line, named=tuple(replace(c, column=legal(c.source)) if c in bare else c for c in line.named))
         if line in evals
@@ -331,11 +340,16 @@ def _belongs(line: Candidate, main: Candidate, header: Candidate | None) -> bool
     return 0.5 <= share <= 2 and (boxed or bool(spoken) or rewards)
 
 
+def _gives_rate(line: Candidate, main: Candidate) -> bool:
+    """Whether it gives the learning rate alone, `LR: 0.1`, now and then, and the records do not."""
+    return line.columns == ["lr"] and line.shape.count > 1 and line.is_terse and "lr" not in main.columns
+
+
 def _trains_below(line: Candidate, main: Candidate) -> bool:
-    """Whether it gives measures right below each record, and says of what: `Train - Acc: 0.46, F1: 0.52`."""
-    below = {number + 1 for number in main.shape.lines}
-    trains = _TRAINS.match(line.shape.words[0]) is not None and line.role == "other"
-    return trains and line.is_measured and below.issuperset(line.shape.lines)
+    """Whether it gives measures of the training below each record: `Train - Acc: 0.46`, `accuracy on train set`."""
+    own = bool(line.metrics) and all(TRAINED.match((cell.column or "").lower()) for cell in line.metrics)
+    trains = line.role == "other" and (own or _TRAINS.match(line.shape.words[0]) is not None)
+    return trains and line.is_measured and 2 * line.shape.count > main.shape.count and _alternates(line, main)
 
 
 def _is_average(line: Candidate, main: Candidate) -> bool:

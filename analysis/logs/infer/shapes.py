@@ -48,7 +48,8 @@ _GLUED = rb"|".join(
 )
 VALUE = re.compile(
     rb"(?!(?:(?<=[Tt]op[ -])|(?<=TOP[ -])|(?<=R(?:ank|ANK)-))(?:1|2|3|5|10|20|50|100)(?![\d.%%]))"  # `top 5`
-    rb"(?:(?:%b)\d+(?=[]/:,)|]|\s|$)|(?<=\be)\d+(?=[,:|\]]? +(?:it|iter|b|batch|s|step)s?\b)"
+    rb"(?:(?:%b)\d+(?=[]/:,)|]|\s|$)|(?<=\be)\d+(?=[,:|\]]? +(?:(?:it|iter|batch|step)s?\b|[bs]s?(?:\b|\d)))"
+    rb"|(?<=\d [bs])\d+(?=[]/:,)|]|\s|$)"  # `e01 b0010`
     rb"|(?<![\w.])(?<!\w@)(?<!cuda:)"
     rb"(?:%b|%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?: ?[AaPp][Mm]\b)?(?![\w:])"
     % (_GLUED, STAMP, values.DURATION_GRAMMAR)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import gputel
+from gputel.analysis.logs.log import Log
 
 
 def records_of(folder: Path, line: str, **sums: tuple[str, ...]) -> pl.DataFrame:
@@ -205,3 +207,29 @@ def test_total_in_words_of_two_languages(tmp_path: Path, line: str, part: str) -
 def test_total_of_other_figures_is_no_loss(tmp_path: Path) -> None:
     records = records_of(tmp_path, "epoch {n} lr 0.1 top: {a} mid: {b} total: {c}")
     assert "loss" not in records.columns or records["loss"].null_count() == 12
+
+
+@pytest.mark.parametrize(
+    ("total", "parts"),
+    [
+        ("avg total loss", ("diffusion loss", "recon loss")),
+        ("average total loss", ("diffusion loss",)),
+        ("平均总损失", ("扩散损失", "重建损失")),
+        ("平均总损失", ("扩散损失",)),
+    ],
+)
+def test_average_of_the_total_beside_parts_is_the_loss(
+    total: str, parts: tuple[str, ...], read: Callable[[str], Log]
+) -> None:
+    lines = (
+        f"Epoch {e}/9 | {total}: {3 / e:.4f}" + "".join(f" | {part}: {1 / e:.4f}" for part in parts) + "\n"
+        for e in range(1, 10)
+    )
+    assert read("".join(lines)).records["loss"].to_list() == [round(3 / e, 4) for e in range(1, 10)]
+
+
+def test_average_of_a_part_beside_another_is_no_loss(read: Callable[[str], Log]) -> None:
+    log = read(
+        "".join(f"Epoch {e}/9 | avg style loss: {3 / e:.4f} | recon loss: 1.{e}\n" for e in range(1, 10))
+    )
+    assert "loss" not in log.records.columns

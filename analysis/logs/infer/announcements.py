@@ -1,0 +1,127 @@
+"""Lines that announce a loop of evaluation: `Validation`, `Test epoch: 5`; and what its lines count to.
+
+Where the lines below look like the records, a pattern for the announcement goes into the format, and the total
+tells them apart while the log is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from gputel.analysis.logs.drafts import TOTALS
+from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.infer.line_tables import LineTable
+from gputel.analysis.logs.infer.slots import integers
+from gputel.analysis.logs.languages import english
+from gputel.analysis.logs.patterns import lazy_regex
+
+_ABOVE = 4  # lines between the announcement and the first line of the loop
+_ANNOUNCES = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|val|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
+_FIGURE = lazy_regex(rb"[=:] *\d|\d\.\d")  # an evaluation that gives one is over
+# whole numbers that an announcement may give
+SIZE = lazy_regex(
+    rb"(?i)(?:samples?|images?|examples?|batches|sentences|size|epoch|step|iter(?:ation)?)\s*[=:]\s*\d+(?![\d.])"
+)
+_STAMP = lazy_regex(rb"^(?:\[[\d.:/| -]+\]|[\d/-]*\d:\d\d[\d.:,]*(?=\s))\s*")  # one of an unknown form
+_EPOCH = lazy_regex(r"(?i)\bepoch\W*$")
+_TRAINS = lazy_regex(rb"(?i)\W*(?:start\w* |begin\w* )?(?:train\w*|epoch)\b")  # what stands above it is over
+ALONE = lazy_regex(rb"[\d/:.-]*\s*[A-Za-z][\w ]*[:=]\s*[-+\d.e]+%?\s*")  # one figure, behind a stamp
+_LONGEST = 200
+_LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
+
+
+def total(candidate: Candidate) -> int | None:
+    """The total that most lines of the shape count to."""
+    totals = totals_of(candidate)
+    return Counter(totals).most_common(1)[0][0] if totals else None
+
+
+def patterns(main: Candidate, lines: Sequence[bytes], opening: Sequence[Candidate] = ()) -> list[LineTable]:
+    """A pattern for each line that announces a loop whose lines look like the records.
+
+    `opening` are the lines that only say where the records below them stand.
+    """
+    totals = totals_of(main)
+    trained = _trained_totals(main, totals, lines)
+    usual = trained.most_common(1)[0][0] if trained else None
+    texts: dict[str, None] = {} if totals else _announced_apart(main, lines, opening)
+    for row in range(len(totals)):
+        if totals[row] != usual and (totals[row - 1] == usual or row == 0):
+            text = announcement(lines, main.shape.lines[row])
+            if text is not None:
+                texts[re.sub(r"\d+", "0", text)] = None
+    only = usual if len(trained) == 1 else None
+    return [replace(table, total=only) for at, text in enumerate(texts) for table in _pattern(text, at)]
+
+
+def _trained_totals(main: Candidate, totals: Sequence[int], lines: Sequence[bytes]) -> Counter[int]:
+    """The totals that records count to, but for those of loops that a line above announces."""
+    begins = [row for row in range(len(totals)) if row == 0 or totals[row] != totals[row - 1]]
+    announced = {row: announcement(lines, main.shape.lines[row]) is not None for row in begins}
+    loops = {totals[row] for row in begins} - {totals[row] for row in begins if not announced[row]}
+    return Counter(each for each in totals if each not in loops) or Counter(totals)
+
+
+def _announced_apart(
+    main: Candidate, lines: Sequence[bytes], opening: Sequence[Candidate]
+) -> dict[str, None]:
+    """The announcements above records that count to no total; above all others a line says where they stand."""
+    begins = {number for line in opening for number in line.shape.lines}
+    if main.place or not begins:
+        return {}
+    texts: dict[str, None] = {}
+    for before, number in pairwise((-1, *main.shape.lines)):
+        above = max(begins.intersection(range(number - _ABOVE, number)), default=None)
+        if above is not None and above > before:
+            continue  # the first figures below such a line are its own
+        first = max(0, number - _ABOVE) if above is None else above + 1
+        text = announcement(lines[first:number], number - first)
+        if text is not None:
+            texts[re.sub(r"\d+", "0", text)] = None
+        elif above is None:
+            return {}
+    return texts
+
+
+def totals_of(candidate: Candidate) -> list[int]:
+    at = next((cell.at for cell in candidate.named if cell.column in TOTALS), None)
+    return [] if at is None else integers(candidate.shape.column(at)) or []
+
+
+def announcement(lines: Sequence[bytes], number: int) -> str | None:
+    """The line above that says that an evaluation begins, and measures nothing itself."""
+    for stamped in lines[max(0, number - _ABOVE) : number][::-1]:
+        line = _STAMP.sub(b"", stamped)
+        if _FIGURE.search(SIZE.sub(b"", line)) or len(line) > _LONGEST:
+            return None
+        if _ANNOUNCES.search(english(line)):
+            return line.decode(errors="replace").strip()
+        if _TRAINS.match(line):
+            return None
+    return None
+
+
+def announcement_of_block(lines: Sequence[bytes], number: int) -> str | None:
+    """The line above a block of lone figures that says that an evaluation begins."""
+    first = number
+    while first and number - first <= _ABOVE and ALONE.fullmatch(lines[first - 1]):
+        first -= 1
+    heads = range(max(0, first - 1), number)  # `Test epoch: 5` looks like a figure itself
+    found = (announcement(lines[head : head + 1], 1) for head in heads)
+    return next((text for text in found if text is not None), None)
+
+
+def _pattern(text: str, at: int) -> Iterator[LineTable]:
+    needle = max(_LETTERS.findall(text), key=len, default="")
+    if needle and "�" not in text:
+        first, *parts = [
+            re.escape(part).replace("<", r"\x3c").replace(r"\-", "-") for part in text.split("0")
+        ]
+        epoch = "<epoch>" if _EPOCH.search(first) else r"\d+"
+        line = first + (epoch + r"\d+".join(parts) if parts else "")
+        name = "evaluates" if at == 0 else f"evaluates_{at + 1}"
+        yield LineTable(name, "evaluates", line.replace(r"\ ", " "), needle)
