@@ -11,6 +11,7 @@ than the one before, or none has a step. Otherwise it takes nothing and returns 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, PLACES, LineP
 from gputel.analysis.logs.patterns import Field
 
 Cells = dict[str, Numbers]
+RATES = ("lr", "lrm")  # in effect from the line on
 SHORTEST = 4  # lines from which on a run is taken by columns
 
 
@@ -127,10 +129,12 @@ class OpenRecords:
     def begin_epoch(self, line: ParsedLine) -> None:
         """Closes the bar of another epoch, and of this one where other lines follow it: it begins once more.
 
-        Right below a redraw of this epoch it is the line of another rank. Parts below belong to records to come.
+        Right below a redraw of this epoch it is the line of another rank. Parts below belong to records to come, as
+        do its own rates: `Epoch 3, lr 0.1`.
         """
         epoch = line.cells.get("epoch")
-        self._epoch, self._leading = epoch, []
+        rates = {name: line.cells[name] for name in RATES if name in line.cells and not line.shape.evals}
+        self._epoch, self._leading = epoch, [replace(line, cells=rates)] if rates else []
         for rank, draft in list(self.drafts.items()):
             is_apart = line.number > draft.line.number + 1
             if draft.redraw and draft.redraw[0] == "epoch" and (is_apart or draft.redraw[1] != epoch):
