@@ -2,30 +2,19 @@
 
 A line begins a record, other lines add to it, and the next step of its rank closes it. Until then it is open:
 later lines may still add to it or redraw it.
-
-`Columnwise` takes long runs of lines whose steps rise column by column, with the evaluations among them, but only
-where that gives the same rows as line by line: each line is a record of its own, of one rank, with a later step
-than the one before, or none has a step. Otherwise it takes nothing and returns False.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
-from gputel.analysis.logs import rank_turns
 from gputel.analysis.logs.counting import BarKey, Counting, Evaluations
 from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
-from gputel.analysis.logs.frames import MOST, WHOLE, Column, Numbers, RowBlock, Rows
-from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, Ints, Moments
-from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, PLACES, LinePlan
+from gputel.analysis.logs.frames import Rows
+from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, PLACES
 from gputel.analysis.logs.patterns import Field
 
-Cells = dict[str, Numbers]
 RATES = ("lr", "lrm")  # in effect from the line on
-SHORTEST = 4  # lines from which on a run is taken by columns
 
 
 class OpenRecords:
@@ -269,149 +258,3 @@ def tested(line: ParsedLine, held_out: str) -> dict[str, float]:
     if f"{held_out}_loss" not in figures and f"{held_out}_loss_avg" in figures:
         figures[f"{held_out}_loss"] = figures.pop(f"{held_out}_loss_avg")
     return figures | line.evaluations()
-
-
-class Columnwise:
-    """Adds runs of lines to the rows of `records` and `evaluations`."""
-
-    def __init__(
-        self,
-        records: OpenRecords,
-        counting: Counting,
-        stages: Stages,
-        evaluations: Evaluations,
-        heads: Heads,
-        sources: dict[str, Field],
-    ) -> None:
-        self._records, self._counting, self._stages = records, counting, stages
-        self._evaluations, self._heads, self._sources = evaluations, heads, sources
-
-    def by_rank(self, run: HitRun) -> Iterator[HitRun]:
-        """The run rank by rank, if the lines of several ranks take turns."""
-        table, shape, first, end = run
-        steps = None
-        if (
-            end - first >= rank_turns.SHORTEST
-            and None not in self._records.drafts
-            and _is_plain(table, shape)
-        ):
-            cells = table.columns(shape, slice(first, end))
-            steps = shape.step(cells, self._counting.from_zero(table.pattern))
-        return iter([run]) if steps is None else rank_turns.by_rank(run, steps, self._heads.stamps)
-
-    def rising(self, run: HitRun, asides: list[Aside]) -> Iterator[HitRun]:
-        """Cuts the run where steps do not rise, at restarts and at copies by other ranks, and below evaluations
-        that take their step from a record.
-        """
-        table, shape, first, end = run
-        cuts: list[int] = []
-        if end - first > SHORTEST and _is_plain(table, shape):
-            cells = table.columns(shape, slice(first, end))
-            steps = shape.step(cells, self._counting.from_zero(table.pattern))
-            if steps is not None:
-                falls = np.flatnonzero(~(steps[1:] > steps[:-1])) + first + 1
-                waiting = [self._waiting(aside.within(first + 1, end), first, steps) for aside in asides]
-                cuts = np.unique(np.concatenate([falls, *waiting])).tolist()
-            elif "epoch" in cells and not self._counting.has_fractions:
-                epochs = cells["epoch"]
-                cuts = (np.flatnonzero(epochs != np.floor(epochs))[:1] + first + 1).tolist()
-        for start, stop in zip([first, *cuts], [*cuts, end], strict=True):
-            yield run.within(start, stop)
-
-    def take(self, run: HitRun, asides: list[Aside]) -> bool:
-        """Takes a run whose line before is the open record; returns False, with nothing taken, if it cannot."""
-        table, shape, first, end = run
-        if end - first < SHORTEST or not _is_plain(table, shape):
-            return False
-        cells = table.columns(shape, slice(first - 1, end))
-        steps = shape.step(cells, self._counting.from_zero(table.pattern))
-        if not self._are_records(table, cells, steps, asides):
-            return False
-        if steps is None and self._counting.tells_epoch(shape):
-            return False
-        headed = table.prefixed(first - 1, end) or table.stamped(first - 1, end)
-        if steps is not None and any(
-            headed or len(self._waiting(aside, first - 1, steps)) for aside in asides
-        ):
-            return False
-        rank = self._heads.time_and_rank(table, first - 1)[1]
-        draft = self._records.drafts.get(rank)
-        if not draft or draft.step != (None if steps is None else steps[0]):
-            return False
-        times = self._heads.times(table, first, end, rank) if headed else np.empty(0, dtype=np.int64)
-        if times is None:
-            return False
-        self._records.close(rank)
-        self._write(run, cells, steps, times, rank)
-        for aside in asides:
-            self._evaluate(aside)
-        return True
-
-    def _are_records(self, table: HitTable, cells: Cells, steps: Numbers | None, asides: list[Aside]) -> bool:
-        """Whether each line is a record of its own, and no number is too large for its column."""
-        if steps is None:
-            waits = any(len(aside.rows) for aside in asides)  # for a step
-            apart = self._counting.has_none(table.pattern) and not waits
-        else:
-            apart = _are_steps(steps)
-        return apart and all(bool(np.all(np.abs(cells[name]) < MOST)) for name in WHOLE if name in cells)
-
-    def _waiting(self, aside: Aside, first: int, steps: Numbers) -> Ints:
-        """Rows of the run below evaluations that a record beside them gives a step, or that affect later records.
-
-        `steps` are those of the rows from `first` on.
-        """
-        table, shape, rows, before = aside
-        if table.has_heads or table.pattern.stage or shape.texts or "epoch" in shape.columns:
-            return before
-        own = shape.step(table.columns(shape, rows), self._counting.from_zero(table.pattern))
-        if own is None:
-            return before
-        on_time = (own >= steps[before - first - 1]) & (own < MOST) & (own == np.floor(own))
-        return before.compress(~on_time)
-
-    def _write(
-        self, run: HitRun, cells: Cells, steps: Numbers | None, times: Moments, rank: str | None
-    ) -> None:
-        """Writes the rows; `cells` and `steps` begin with the line before the run."""
-        table, shape, first, end = run
-        columns: dict[str, Column] = {"line": table.numbers[first:end]}
-        if steps is not None:
-            columns["step"] = steps[1:]
-        columns.update({name: values[1:] for name, values in cells.items() if name not in shape.places})
-        if len(times):
-            columns["time"] = times
-        place = self._stages.here
-        same: dict[str, float | str | None] = {
-            "phase": place.phase,
-            "attempt": place.attempt,
-            "rank": rank,
-        }
-        if self._counting.tells_epoch(shape):
-            same["epoch"] = self._counting.epoch({})
-        self._records.steps.extend(RowBlock(end - first, columns, same))
-        if steps is not None:
-            last = {"epoch": float(cells["epoch"][-1])} if "epoch" in cells else {}
-            self._stages.went_on(float(steps[-1]), rank, self._counting.epoch(last), end - first)
-
-    def _evaluate(self, aside: Aside) -> None:
-        table, shape, rows, _ = aside
-        step = shape.step(table.columns(shape, rows), self._counting.from_zero(table.pattern))
-        if len(rows) and step is not None:
-            for name, what in (*shape.columns.items(), *shape.evals.items()):
-                self._sources.setdefault(name, what)
-            self._evaluations.take_together(table.numbers[rows], table.evaluations(shape, rows), step)
-
-
-def _are_steps(steps: Numbers) -> bool:
-    """Whether they are whole numbers that rise."""
-    rising, whole = np.all(steps[1:] > steps[:-1]), np.all(steps == np.floor(steps))
-    return bool(rising and whole and np.all(np.abs(steps) < MOST))
-
-
-def _is_plain(table: HitTable, shape: LinePlan) -> bool:
-    """Whether each line begins a record, without an evaluation or a stage."""
-    texts = any(what.kind == "text" for what in shape.columns.values())
-    return (
-        table.pattern.role == "train" and shape.record and not (shape.evals or texts or table.pattern.stage)
-    )

@@ -8,13 +8,14 @@ that waits for its step) is kept, so that pieces give the same rows as the whole
 from __future__ import annotations
 
 from gputel.analysis.logs import names
+from gputel.analysis.logs.columnwise import Columnwise
 from gputel.analysis.logs.counting import Counting, Evaluations
 from gputel.analysis.logs.drafts import EvaluationLoop, OpenRecord, ParsedLine, Stages
 from gputel.analysis.logs.frames import Rows
 from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, stretches
 from gputel.analysis.logs.line_kinds import LinePlan
 from gputel.analysis.logs.lines import Chunk
-from gputel.analysis.logs.open_records import Columnwise, OpenRecords, tested
+from gputel.analysis.logs.open_records import OpenRecords, tested
 from gputel.analysis.logs.patterns import EngineResult, Field
 from gputel.analysis.logs.prefixes import Stamps
 

@@ -27,7 +27,8 @@ from gputel.analysis.logs.infer.candidates import Candidate, is_best, make_candi
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
 from gputel.analysis.logs.infer.losses import is_average
-from gputel.analysis.logs.infer.places import ROUND, Named, is_place
+from gputel.analysis.logs.infer.named import Named, is_place
+from gputel.analysis.logs.infer.places import ROUND
 from gputel.analysis.logs.infer.roles import (
     SUMMARY,
     is_torn,

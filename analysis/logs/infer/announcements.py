@@ -14,8 +14,8 @@ from itertools import pairwise
 
 from gputel.analysis.logs.drafts import TOTALS
 from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.infer.counters import integers
 from gputel.analysis.logs.infer.line_tables import LineTable
-from gputel.analysis.logs.infer.slots import integers
 from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.patterns import lazy_regex
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from gputel.analysis.logs.infer.candidates import OFTEN, Candidate
+from gputel.analysis.logs.infer.counters import integers
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS
-from gputel.analysis.logs.infer.slots import integers
 from gputel.analysis.logs.patterns import lazy_regex
 
 # indented, or behind a bullet; \xe2 begins drawn ones

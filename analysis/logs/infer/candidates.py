@@ -12,12 +12,12 @@ from itertools import pairwise, takewhile
 
 from gputel.analysis.logs import formats, names, setting_lines, values
 from gputel.analysis.logs.infer import rewards, tables
+from gputel.analysis.logs.infer.counters import SAMPLES, integers
 from gputel.analysis.logs.infer.dialects import MEASURE, PARTS
 from gputel.analysis.logs.infer.line_tables import compile_line
+from gputel.analysis.logs.infer.named import PLACES, Named, is_place
 from gputel.analysis.logs.infer.naming import name, vocabulary
-from gputel.analysis.logs.infer.places import PLACES, Named, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
-from gputel.analysis.logs.infer.slots import SAMPLES, integers
 from gputel.analysis.logs.line_kinds import EVIDENCE, plan
 from gputel.telemetry.errors import GputelError
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gputel.analysis.logs import values
-from gputel.analysis.logs.infer.places import Named, has_fractions, is_place
+from gputel.analysis.logs.infer.counters import has_fractions
+from gputel.analysis.logs.infer.named import Named, is_place
 from gputel.analysis.logs.infer.shapes import CUTOFF, ORDINAL, PADDED, UNIT, LineShape, numbered_name
 
 _ANY = r"\S+(?: \S+)?"

@@ -16,10 +16,9 @@ from itertools import pairwise
 
 from gputel.analysis.logs.infer.announcements import ALONE, SIZE, announcement, announcement_of_block, total
 from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
-from gputel.analysis.logs.infer.losses import numbers
-from gputel.analysis.logs.infer.places import Named, is_place
+from gputel.analysis.logs.infer.counters import integers, numbers
+from gputel.analysis.logs.infer.named import Named, is_place
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS, cut, masked
-from gputel.analysis.logs.infer.slots import integers
 from gputel.analysis.logs.line_kinds import STEPS
 from gputel.analysis.logs.names import legal
 from gputel.analysis.logs.patterns import lazy_regex

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gputel.analysis.logs.infer.counters import numbers
 from gputel.analysis.logs.infer.dialects import (
     AVERAGED,
     CURRENT,
@@ -20,7 +21,7 @@ from gputel.analysis.logs.infer.dialects import (
     TOTALS_OF_PARTS,
     TRAINED,
 )
-from gputel.analysis.logs.infer.places import PLACES, Named, is_place
+from gputel.analysis.logs.infer.named import PLACES, Named, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.names import is_evaluation, legal
 
@@ -176,13 +177,6 @@ def with_scores_of_sets(cells: list[Named]) -> list[Named]:
 def _is_outside(cell: Named, shape: LineShape, range_of: Sequence[float]) -> bool:
     means, low, high = numbers(shape.column(cell.at)), min(range_of), max(range_of)
     return bool(means) and not any(low <= value <= high for value in means)
-
-
-def numbers(column: Sequence[bytes]) -> list[float]:
-    try:
-        return [float(value.replace(b",", b"")) for value in column]
-    except ValueError:  # words: `n/a`
-        return []
 
 
 def _is_in_epoch(cells: Sequence[Named]) -> bool:

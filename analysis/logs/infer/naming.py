@@ -13,6 +13,17 @@ from itertools import pairwise
 
 from gputel.analysis.logs import values
 from gputel.analysis.logs.infer import places, split_names
+from gputel.analysis.logs.infer.counters import (
+    SAMPLES,
+    declines,
+    drops,
+    falls,
+    has_fractions,
+    integers,
+    is_text,
+    numbers,
+    rises,
+)
 from gputel.analysis.logs.infer.dialects import (
     ENTIRE,
     FOREIGN,
@@ -33,22 +44,20 @@ from gputel.analysis.logs.infer.losses import (
     is_average,
     is_sum,
     normal_name,
-    numbers,
     with_loss,
     with_scores_of_sets,
     without_foreign_mean,
 )
-from gputel.analysis.logs.infer.places import PLACES, Named, is_place
+from gputel.analysis.logs.infer.named import PLACES, Named, Slot, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
-from gputel.analysis.logs.infer.slots import SAMPLES, SECONDS, Slot, find_slots, integers, is_text
+from gputel.analysis.logs.infer.slots import SECONDS, find_slots
 from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.names import Vocabulary, is_evaluation, legal
 from gputel.analysis.logs.patterns import Field
-from gputel.analysis.logs.values import Scale, seconds
+from gputel.analysis.logs.values import Scale
 
 _SHORT_SETS = {"v_": "val_", "t_": "train_"}
 SHORT = 5
-_ALWAYS, _LONG = 10, 1000.0  # so many times of so many seconds that always rise are no step times
 _LARGEST_RATE = 10  # of learning, where the name is `rate` alone
 SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
 _INITIAL = re.compile(r"(?i)^initial_")
@@ -141,14 +150,10 @@ def _global(cells: list[Named], shape: LineShape) -> list[Named]:
     if len(steps) < 2:
         return cells
     counted = [cell for cell in steps if "global" in cell.source.lower()]
-    best = next(iter(counted or [cell for cell in steps if not _drops(shape.column(cell.at))]), None)
+    best = next(iter(counted or [cell for cell in steps if not drops(shape.column(cell.at))]), None)
     return [
         replace(cell, column=None) if best and cell in steps and cell is not best else cell for cell in cells
     ]
-
-
-def _drops(column: Sequence[bytes]) -> bool:
-    return any(b < a for a, b in pairwise(integers(column) or ()))
 
 
 def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> list[Named]:
@@ -214,7 +219,7 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     if (slot.key or "").lower().endswith(" set"):  # `valid set 0` says which set it is
         return Named(slot, None, source=slot.key or "")
     if slot.key is None:
-        time = slot.unit in ("ms", "s", "sec", "seconds") and not _rises(column)
+        time = slot.unit in ("ms", "s", "sec", "seconds") and not rises(column)
         return Named(slot, "dt_ms" if time else None, slot.unit, slot.unit or "")
     if slot.key.lower() in SETS and (
         slot.unit in SECONDS
@@ -223,13 +228,13 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     ):
         # `train=113 val=29` are sizes, `train:val = 0.9:0.1` shares, and `valid (3.22 sec)` is a time
         return Named(slot, None, source=slot.key)
-    counts_on = slot.key.lower() == "total steps" and _rises(column)  # of an agent, that are done
+    counts_on = slot.key.lower() == "total steps" and rises(column)  # of an agent, that are done
     if slot.key.lower() in ENTIRE and (slot.unit or integers(column) is not None) and not counts_on:
         return Named(replace(slot, column="total"), None, source=slot.key)
     named = _known(slot, column, words)
-    if named.column in _SIZES and places.has_fractions(column):
+    if named.column in _SIZES and has_fractions(column):
         return replace(named, column=f"{named.column}_")  # `depth: 0.53`, a measure
-    if named.column == "total_steps" and _rises(column) and len({*column}) > len(column) / 2:
+    if named.column == "total_steps" and rises(column) and len({*column}) > len(column) / 2:
         return replace(named, column="step")  # `total/steps`, which counts those that are done
     if named.column == "loss" and _is_list(slot, shape):
         return replace(named, column="losses")
@@ -273,7 +278,7 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
         (last_word.strip("()") in TIMES or (key.lower() in SPANS and slot.unit))
         and not LONGER.search(key)
         and _is_span(slot, column)
-        and not _rises(column)
+        and not rises(column)
     ):
         return Named(slot, "dt_ms", unit or "s", key)
     return _own_name(slot, key, unit, words)
@@ -329,9 +334,9 @@ def _sane(cell: Named, column: Sequence[bytes]) -> Named:
         if fractions and len(cell.source) == 1:
             return replace(cell, column=legal(cell.source))  # `S: 0.926` is a measure
         return replace(cell, column="dt_ms" if fractions else None, unit=cell.unit or "s")
-    if cell.column == "step" and cell.source.lower().endswith("steps") and _falls(column):
+    if cell.column == "step" and cell.source.lower().endswith("steps") and falls(column):
         return replace(cell, column=legal(cell.source))  # counted within each episode
-    if cell.column == "epoch" and cell.source.lower() == "e" and _declines(column):
+    if cell.column == "epoch" and cell.source.lower() == "e" and declines(column):
         return replace(cell, column=legal(cell.source))  # a share of random actions
     if cell.column == "lr" and ("/" in (cell.unit or "") or _is_speed(cell, column)):
         return replace(cell, column=legal(cell.source))
@@ -354,30 +359,6 @@ def _is_span(slot: Slot, column: Sequence[bytes]) -> bool:
     if slot.kind == "clock":
         return not any(b":" in value for value in column)
     return slot.kind == "number" and slot.unit in (None, "ms", "s", "sec", "secs", "seconds", "us")
-
-
-def _falls(column: Sequence[bytes]) -> bool:
-    """Whether a count begins again so often that it is not the step."""
-    return 3 * sum(b < a for a, b in pairwise(integers(column) or ())) > len(column)
-
-
-def _declines(column: Sequence[bytes]) -> bool:
-    """Whether fractions fall, or stay, from line to line."""
-    falls = [b <= a for a, b in pairwise(numbers(column))]
-    return places.has_fractions(column) and bool(falls) and all(falls)
-
-
-def _rises(column: Sequence[bytes]) -> bool:
-    """Whether a time grows from line to line, so that it is not that of one step."""
-    try:
-        values = [seconds(value.replace(b",", b"")) for value in column]
-    except ValueError:
-        return False
-    rising = sum(b >= a for a, b in pairwise(values))
-    is_long = len(values) >= _ALWAYS and min(values) >= _LONG
-    always = is_long and all(b > a for a, b in pairwise(values))  # a clock that began elsewhere
-    grows = rising >= 0.9 * (len(values) - 1) and values[-1] > 3 * max(values[0], 1e-9)
-    return len(values) > 3 and (grows or always)
 
 
 def _plain_loss(cells: list[Named]) -> list[Named]:

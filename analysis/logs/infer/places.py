@@ -6,14 +6,15 @@ it; one that grows by whole batches counts samples and is no step; a value that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
-from gputel.analysis.logs.infer.dialects import MEASURE, SETS
+from gputel.analysis.logs.infer.counters import counter, has_fractions, integers
+from gputel.analysis.logs.infer.dialects import SETS
+from gputel.analysis.logs.infer.named import PLACES, STEPS, Named, Slot, is_unknown
+from gputel.analysis.logs.infer.pairs import name_pairs
 from gputel.analysis.logs.infer.shapes import BAR, LineShape
-from gputel.analysis.logs.infer.slots import SAMPLES, SECONDS, Slot, counter, integers, is_samples
 from gputel.analysis.logs.names import legal
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -21,30 +22,9 @@ KINDS = lazy_regex(
     r"(?i)(?:^|[\W_])(?:class|label|category|layer|head|channel|rank|gpu|device|worker|client)s?$"
 )
 _SAVED = lazy_regex(r"(?i)\b(?:checkpoint|ckpt|snapshot)$")  # counts saves, and no steps
-PLACES = {"step": "total_steps", "iteration": "total_steps", "batch": "total_steps", "epoch": "epochs"}
 _RATE = lazy_regex(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
-_OF_SAMPLES = lazy_regex(rb"(?i)\W{0,3}(?:samples?|images?|tokens?|examples?|sentences?|frames?|words?)\b")
 _NOT_BEGUN = lazy_regex(rb"<\?, *\?\w+/s\][A-Za-z]")
-_THOUSANDS = ("k", "K", "M")
-_STEPS = ("step", "iteration", "batch")
 ROUND = lazy_regex(r"(?i)(?:(?:global|server|comm\w*|federated|fl)[ _])?round")  # of all clients
-
-
-@dataclass(frozen=True)
-class Named:
-    """One value with its column; `column` is None for a value that says nothing of the training."""
-
-    slot: Slot
-    column: str | None
-    unit: str | None = None
-    source: str = ""
-    guessed: bool = False  # its values say that it is a place, and not its name
-    only: str = ""  # lines with this text in its place alone are meant
-    never: str = ""  # lines with this text in its place are not
-
-    @property
-    def at(self) -> int:
-        return self.slot.at
 
 
 def find(cells: list[Named], shape: LineShape) -> list[Named]:
@@ -52,37 +32,22 @@ def find(cells: list[Named], shape: LineShape) -> list[Named]:
     if shape.is_bar:
         return _totals(_in_bar(_without_next(cells, shape), shape))
     moving = _in_fractions(_without_settings(_without_saves(cells), shape), shape)
-    return _counted(_totals(_pairs(_epochs(_passes(moving, shape), shape), shape)), shape)
+    return _counted(_totals(name_pairs(_epochs(_passes(moving, shape), shape), shape)), shape)
 
 
 def with_totals(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names the totals behind values that are places by their names, as in a row `0/29 40/165 1.99`."""
-    return _totals(_pairs(cells, shape))
+    return _totals(name_pairs(cells, shape))
 
 
 def _without_saves(cells: list[Named]) -> list[Named]:
     """Leaves out `Checkpoint [3]`, which counts saves: no step, and no measure of what stands behind it."""
     return [
         replace(cell, column=None, slot=replace(cell.slot, column="counted"))
-        if _SAVED.search(cell.source) and _is_unknown(cell)
+        if _SAVED.search(cell.source) and is_unknown(cell)
         else cell
         for cell in cells
     ]
-
-
-def is_place(cell: Named) -> bool:
-    return cell.column in (*PLACES, *PLACES.values(), "index", "length", "count", "total")
-
-
-def has_fractions(column: Sequence[bytes]) -> bool:
-    return any(_is_fraction(value) for value in column if value[-1:].isdigit())
-
-
-def _is_fraction(value: bytes) -> bool:
-    try:
-        return not float(value.replace(b",", b"")).is_integer()
-    except ValueError:  # a time, 10:00:00
-        return False
 
 
 def _in_fractions(cells: list[Named], shape: LineShape) -> list[Named]:
@@ -101,7 +66,7 @@ def _without_settings(cells: list[Named], shape: LineShape) -> list[Named]:
 
     So are `batch 64` and `Steps: 266` of lines with one epoch each.
     """
-    counts = [cell for cell in cells if cell.column in _STEPS]
+    counts = [cell for cell in cells if cell.column in STEPS]
     if len(counts) == 1 and _is_size(counts[0], cells, shape):
         return [replace(cell, column=None) if cell in counts else cell for cell in cells]
     if len(shape.rows) < 3 or len(counts) < 2:
@@ -181,136 +146,11 @@ def _is_place_in_epoch(cells: list[Named], shape: LineShape) -> bool:
     first = [cell for cell in cells if cell.slot.column != "share"][:4]
     if [cell.slot.column for cell in first] != [None, "total", None, "total"]:
         return False
-    if first[0].slot.key is None and first[2].column in _STEPS:
+    if first[0].slot.key is None and first[2].column in STEPS:
         return _turn_together(first[0], first[2], shape)
     bracketed = shape.words[0].rstrip().endswith(b"[") and first[0].column == legal(first[0].source)
     nameless = (bracketed or first[0].slot.key is None) and first[2].slot.key is None
     return nameless and all(integers(shape.column(cell.at)) for cell in first)
-
-
-def _pairs(cells: list[Named], shape: LineShape) -> list[Named]:
-    """Names `12/100`: an index within the epoch that the line names, or the step and how many there will be."""
-    epoch = next((cell for cell in cells if cell.column == "epoch" and integers(shape.column(cell.at))), None)
-    counted = any(cell.column in _STEPS for cell in cells)
-    named = list(cells)
-    scores = [shape.column(cell.at) for cell in cells if MEASURE.search(cell.source)]
-    for at, (cell, total) in enumerate(pairwise(cells)):
-        if total.slot.column == "total" and any(_is_share(cell, total, score, shape) for score in scores):
-            named[at : at + 2] = (
-                replace(value, column=None, slot=replace(value.slot, column="counted"), guessed=False)
-                for value in (cell, total)
-            )
-        elif total.slot.column == "total" and cell.column != "epoch":
-            named[at : at + 2] = _pair(cell, total, epoch, shape, counted=counted) or named[at : at + 2]
-    return named
-
-
-def _pair(
-    cell: Named, total: Named, epoch: Named | None, shape: LineShape, *, counted: bool
-) -> tuple[Named, Named] | None:
-    """A value and its total as places, else None; `counted` says that the line names a step already."""
-    if cell.slot.column == "aside":
-        return None
-    if cell.slot.unit in _THOUSANDS and total.slot.unit in _THOUSANDS:
-        return _rounded_pair(cell, total, epoch, shape, counted=counted)
-    values, totals = integers(shape.column(cell.at)), integers(shape.column(total.at))
-    is_nameless = cell.slot.key is None or _counts_unnamed(cell, shape)
-    if not values or not totals:
-        return None
-    if (
-        values == totals and len(values) > 1 and not (epoch and cell.column in _STEPS)
-    ):  # a count that was reached
-        return None
-    if is_nameless and (total.unit or counted or total.slot.unit in SECONDS):
-        return None
-    if is_nameless and epoch and len(values) > 1 and values == integers(shape.column(epoch.at)):
-        return replace(cell, column=None), replace(total, column="epochs")  # `3/10 * Epoch 3`
-    within = epoch and (cell.column in _STEPS or _counts_within(cell, shape))
-    if not is_nameless and not (epoch and within and _restarts(values, cell, epoch, shape)):
-        return None
-    counts_samples = _OF_SAMPLES.match(shape.words[total.at + 1]) is not None
-    if is_nameless and epoch and not counts_samples and _runs_on(values, epoch, shape):
-        return _as_places(cell, total, "step", "total_steps", guessed=True)
-    if is_nameless and (counts_samples or is_samples(values, totals[0])):
-        return replace(cell, column="samples", source="#"), total
-    place, whole = ("index", "length") if epoch else ("step", "total_steps")
-    return _as_places(cell, total, place, whole, guessed=is_nameless)
-
-
-def _is_share(cell: Named, total: Named, score: Sequence[bytes], shape: LineShape) -> bool:
-    """Whether a score is the quotient of both in each line: `accuracy: 20.78%, (512570/2466133)` counts hits."""
-    hits, totals = integers(shape.column(cell.at)), integers(shape.column(total.at))
-    if cell.slot.key or not hits or not totals or len(hits) < 2 or 0 in totals:
-        return False
-    return all(_is_rounded(part / whole, text) for part, whole, text in zip(hits, totals, score, strict=True))
-
-
-def _is_rounded(share: float, text: bytes) -> bool:
-    """Whether a text is the share, or its percentage, to the digits that it has."""
-    if not re.fullmatch(rb"\d+\.\d+", text):
-        return False
-    digits = len(text.partition(b".")[2])
-    return any(abs(float(text) - scale * share) <= 0.51 * 10**-digits for scale in (1, 100))
-
-
-def _rounded_pair(
-    cell: Named, total: Named, epoch: Named | None, shape: LineShape, *, counted: bool
-) -> tuple[Named, Named] | None:
-    """`[2.5k/75.0k]`: a step that never falls and its total, unless the line has an epoch or a step already."""
-    known = cell.column in _STEPS
-    counts = [float(value) for value in shape.column(cell.at)]
-    scales = {cell.slot.unit, total.slot.unit}
-    if (counted and not known) or epoch or not (known or cell.slot.key is None):
-        return None
-    if len(counts) < 2 or any(b < a for a, b in pairwise(counts)) or "" in scales:
-        return None
-    place = cell.column if known else "step"
-    return (
-        replace(cell, column=place, unit=cell.slot.unit, source=cell.source or "#", guessed=not known),
-        replace(total, column="total_steps", unit=total.slot.unit, source=total.source or "#"),
-    )
-
-
-def _as_places(cell: Named, total: Named, place: str, whole: str, *, guessed: bool) -> tuple[Named, Named]:
-    return (
-        replace(cell, column=place, source=cell.source or "#", guessed=guessed),
-        replace(total, column=whole, source=total.source or "#"),
-    )
-
-
-def _counts_unnamed(cell: Named, shape: LineShape) -> bool:
-    """Whether the line begins like `Process 100/3161`, and the value counts; `Correct 81/100` does not."""
-    unknown = cell.column == legal(cell.source) and not (is_place(cell) or MEASURE.search(cell.source))
-    return cell.at == 0 and unknown and len(shape.rows) > 2 and counter(shape, [cell.slot]) is not None
-
-
-def _counts_within(cell: Named, shape: LineShape) -> bool:
-    """Whether a name that no place has, `j=3/30`, is that of a counter; `correct=97/100` counts no batches."""
-    measures = MEASURE.search(cell.source) or SAMPLES.search(cell.source)
-    return _is_unknown(cell) and not measures and counter(shape, [cell.slot]) is not None
-
-
-def _runs_on(values: Sequence[int], epoch: Named, shape: LineShape) -> bool:
-    """Whether a count goes on where a later epoch begins; False where no later epoch begins."""
-    epochs = integers(shape.column(epoch.at)) or []
-    steps = [(b - a, f > e) for a, b, e, f in zip(values, values[1:], epochs, epochs[1:], strict=False)]
-    turns = [step for step, turns in steps if turns]
-    most = 2 * max((step for step, turns in steps if not turns), default=0)
-    return bool(turns) and all(0 < turn <= most for turn in turns)
-
-
-def _restarts(values: Sequence[int], cell: Named, epoch: Named, shape: LineShape) -> bool:
-    """Whether the index begins again with a new epoch.
-
-    Where there is one epoch, batches and iterations are assumed to, and a step does if it is lower than the steps
-    that the epochs before would have had.
-    """
-    epochs = integers(shape.column(epoch.at)) or []
-    turns = [b <= a for a, b, e, f in zip(values, values[1:], epochs, epochs[1:], strict=False) if f > e]
-    if turns:
-        return sum(turns) >= 0.5 * len(turns)
-    before = (epochs[0] - 1) * (max(values) - min(values)) if epochs else 0
-    return cell.column != "step" or min(values) < before
 
 
 def _in_bar(cells: list[Named], shape: LineShape) -> list[Named]:
@@ -358,7 +198,7 @@ def _batch_beside(cells: list[Named], shape: LineShape) -> list[Named]:
     behind = places[0].at + 1
     behind += behind < len(cells) and cells[behind].column == "epochs"
     near = cells[behind : behind + 1]
-    unknown = [*filter(_is_unknown, near), *filter(_is_of_set, cells[:1])]
+    unknown = [*filter(is_unknown, near), *filter(_is_of_set, cells[:1])]
     counts = counter(shape, [cell.slot for cell in unknown])
     at = counts if len(set(epochs)) <= len(epochs) / 2 else None
     at = at or next((cell.slot for cell in near if _is_index(cell, places[0], shape)), None)
@@ -384,11 +224,6 @@ def _is_index(cell: Named, epoch: Named, shape: LineShape) -> bool:
     return 2 * sum(falls) >= len(falls)
 
 
-def _is_unknown(cell: Named) -> bool:
-    """Whether a value has its own printed name, which may be that of a place: `count_`."""
-    return cell.column in (legal(cell.source), f"{legal(cell.source)}_")
-
-
 def _ordinal(cells: list[Named], shape: LineShape) -> Slot | None:
     """The whole number in front of a lone record that begins like `48101: 0.28, 0.29 avg, 0.001 rate`."""
     first = cells[0].slot
@@ -407,8 +242,8 @@ def _counted(cells: list[Named], shape: LineShape) -> list[Named]:
         cell
         for cell in cells
         if (cell.column is None and cell.slot.column != "counted")
-        or (_is_unknown(cell) and ROUND.fullmatch(cell.source))
-        or (cell.at == 0 and _is_unknown(cell) and not KINDS.search(cell.source))
+        or (is_unknown(cell) and ROUND.fullmatch(cell.source))
+        or (cell.at == 0 and is_unknown(cell) and not KINDS.search(cell.source))
     ]
     at = counter(shape, [cell.slot for cell in strange]) or _ordinal(cells, shape)
     return [

@@ -11,7 +11,8 @@ from itertools import pairwise
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.dialects import MEASURE, SETS, TRAINED
 from gputel.analysis.logs.infer.losses import is_average, is_sum
-from gputel.analysis.logs.infer.places import KINDS, PLACES, Named, is_place
+from gputel.analysis.logs.infer.named import PLACES, Named, is_place
+from gputel.analysis.logs.infer.places import KINDS
 from gputel.analysis.logs.infer.settings import is_printed
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.names import legal

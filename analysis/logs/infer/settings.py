@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gputel.analysis.logs import setting_lines
 from gputel.analysis.logs.infer.candidates import OFTEN, Candidate, heading
-from gputel.analysis.logs.infer.places import PLACES
+from gputel.analysis.logs.infer.named import PLACES
 
 _THRESHOLD = re.compile(r"(?i)(?:^|[\W_])thr(?:esh(?:old)?)?s?(?:$|[\W_])")  # measures nothing
 _BEST_OF_ALL = re.compile(rb"(?i)best .{0,40}:")

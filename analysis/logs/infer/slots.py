@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
 
 from gputel.analysis.logs import values
+from gputel.analysis.logs.infer.counters import counts, goes_on, integers
 from gputel.analysis.logs.infer.dialects import TOKEN_RATES
+from gputel.analysis.logs.infer.named import Slot
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -32,7 +33,6 @@ _OF_SET = lazy_regex(r"(?i)[a-z]\((?:train|vali?|valid|eval|test|dev)\w*\)\s*$")
 _BARE_VERBS = {"is", "was", "are", "equals"}
 _OF_TOTAL = lazy_regex(r"\s*/\s*$")
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
-SAMPLES = lazy_regex(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
 _BEHIND_NAME = lazy_regex(r"\)?\s*(?:[:=]|is|was)?\s*")
 _JOINED = lazy_regex(rb"[A-Za-z]\w*-$")
 _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
@@ -60,27 +60,13 @@ _PLACE_BEHIND = lazy_regex(
 )
 SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
 _LETTERED = lazy_regex(rb"[ ,;|]+(?P<letter>[A-Z])[ _-]?(?P<word>[A-Za-z]+)")
-_DIGIT = lazy_regex(rb"\d")
 _PER_STEP = lazy_regex(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch|update)")
-_SEVERAL = 6  # values, of which a counter has more than two
 PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|round|(?:mini-?)?batch|update)(?:e?s)?"
 PLACES = lazy_regex(rf"(?i){PLACE}")
 _MINIMUM = lazy_regex(rb"(?i) min[ _](?:\w+[ _])?(?:loss|err|error|mse|mae)\b")  # `epoch 3 min loss 0.2`
 _MILLIONS = lazy_regex(rb"m (?:tokens?|toks?|params|parameters|samples|frames)\b")
 _RATE = lazy_regex(rb" +[A-Za-z]{1,10}/[A-Za-z]{1,5} *(?P<colon>[:=]?) *")
 _COUNTED_FIRST = lazy_regex(rb"\s+%b\s.*[A-Za-z]" % COUNTED.pattern)
-
-
-@dataclass(frozen=True)
-class Slot:
-    """One value of a shape. `key` is its printed name or None; `column` says what it is if not a named value."""
-
-    at: int
-    kind: str  # number, clock, stamp
-    key: str | None
-    unit: str | None = None
-    column: str | None = None
-    scale: str = ""  # k, M: the number was shortened, apart from its unit
 
 
 def find_slots(shape: LineShape) -> list[Slot]:
@@ -136,7 +122,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
 def _by_place_behind(slot: Slot, behind: str, shape: LineShape) -> tuple[Slot, str]:
     """Names a value by the place that a hyphen or an ordinal joins to it, and returns what stands behind that."""
     place = _PLACE_BEHIND.match(behind) if slot.key is None else None
-    if place and _goes_on(integers(shape.column(slot.at)) or []):
+    if place and goes_on(integers(shape.column(slot.at)) or []):
         return replace(slot, key=place["place"]), behind[place.end() :]
     return slot, behind
 
@@ -191,55 +177,6 @@ def _is_source(slot: Slot, left: str, shape: LineShape) -> bool:
     """Whether it is the line number of `(trainer:732)`, and not the figure of `[loss:0.23] [step:10]`."""
     named = _FILE.search(left) or (_SOURCE.search(left) and not PLACES.fullmatch(slot.key or ""))
     return bool(named) and integers(shape.column(slot.at)) is not None
-
-
-def is_text(column: Sequence[bytes]) -> bool:
-    """Whether the values are words only (nan, None), which may be words of the line itself."""
-    return not any(_DIGIT.search(value) for value in column)
-
-
-def integers(column: Sequence[bytes]) -> list[int] | None:
-    """The column as whole numbers, if all of them are."""
-    plain = [value.replace(b",", b"") for value in column]
-    return [int(value) for value in plain] if plain and all(value.isdigit() for value in plain) else None
-
-
-def counter(shape: LineShape, named: Sequence[Slot]) -> Slot | None:
-    """The unnamed or unknown whole number that rises from line to line, mostly by the same amount."""
-    for slot in named:
-        values = integers(shape.column(slot.at)) if slot.kind == "number" and slot.column is None else None
-        measured = slot.unit or SAMPLES.search(slot.key or "")
-        if values and len(values) > 1 and not measured and _counts(values):
-            return slot
-    return None
-
-
-def is_samples(values: Sequence[int], total: int | None) -> bool:
-    """Whether an unnamed index counts samples: it grows by multiples of 32, or by 10 batches and more from one."""
-    steps = [b - a for a, b in pairwise(values) if b > a]
-    common, batch = max(set(steps), key=steps.count) if steps else 0, min(values)
-    if len(steps) + 1 == len(values) > 2 and not any(value % 1000 for value in values):
-        return False  # 20000, 40000, ...: a step that is printed now and then, of a training without epochs
-    grows = common >= 32 and common % 32 == 0 and (total or 0) > 5 * common
-    by_batch = batch % 4 == 0 < 10 * batch <= common and common % batch == 0 and len(steps) + 1 < len(values)
-    return bool(total) and (grows or (by_batch and not any((value - batch) % common for value in values)))
-
-
-def _counts(values: Sequence[int]) -> bool:
-    """Whether the values rise, mostly by the same amount; a value that repeats at once is a copy."""
-    steps = [b - a for a, b in pairwise(values) if b != a]
-    rising = [step for step in steps if step > 0]
-    if not steps or (len(values) >= _SEVERAL and len({*values}) < 3):
-        return False  # the same, or another number in each of two runs
-    if len(rising) < max(1, 0.6 * len(steps)):
-        return False
-    return rising.count(max(set(rising), key=rising.count)) >= 0.5 * len(rising)
-
-
-def _goes_on(values: Sequence[int]) -> bool:
-    """Whether the values stay or rise, as epochs do, and rarely fall; ranks come in turn."""
-    changes = [b > a for a, b in pairwise(values) if b != a]
-    return bool(values) and 2 * changes.count(False) <= changes.count(True)
 
 
 def _kind(column: Sequence[bytes]) -> str:
@@ -401,8 +338,8 @@ def _shared(before: str, slot: Slot, shape: LineShape) -> str:
 def _is_counter_first(slot: Slot, shape: LineShape) -> bool:
     """Whether the name belongs to the second value, as in `Train loss 120 0.512`."""
     apart = shape.literals[slot.at].strip() in (b"", b":", b"=") and slot.key is None
-    counts = _counts(integers(shape.column(slot.at - 1)) or [])
-    return apart and counts and integers(shape.column(slot.at)) is None
+    counting = counts(integers(shape.column(slot.at - 1)) or [])
+    return apart and counting and integers(shape.column(slot.at)) is None
 
 
 def words_before(shape: LineShape, at: int) -> str:

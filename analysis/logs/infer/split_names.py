@@ -14,8 +14,9 @@ from itertools import pairwise
 
 from gputel.analysis.logs import setting_lines
 from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT, PARTS
+from gputel.analysis.logs.infer.named import Slot
 from gputel.analysis.logs.infer.shapes import LineShape
-from gputel.analysis.logs.infer.slots import PLACE, PLACES, SECONDS, Slot, words_before
+from gputel.analysis.logs.infer.slots import PLACE, PLACES, SECONDS, words_before
 from gputel.analysis.logs.patterns import lazy_regex
 
 _NAMED_APART = lazy_regex(r"\)?\s*(?:[:=]|is|was)\s*")

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from gputel.analysis.logs.infer.named import Named
 from gputel.analysis.logs.infer.naming import name_as
-from gputel.analysis.logs.infer.places import Named
 from gputel.analysis.logs.infer.shapes import PLAIN_ROW, LineShape, cut, without_unit
 from gputel.analysis.logs.names import Vocabulary
 from gputel.analysis.logs.patterns import lazy_regex

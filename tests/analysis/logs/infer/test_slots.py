@@ -50,20 +50,6 @@ def test_name_before_a_counter_belongs_to_the_value_behind_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "counts"), [(range(0, 90, 10), True), ((3, 1, 4, 1, 5, 9, 2), False)], ids=["rising", "random"]
-)
-def test_counter_rises_mostly_by_the_same_amount(steps: range | tuple[int, ...], counts: bool) -> None:
-    rows = [f"at {step} of it".encode() for step in steps]
-    (shape,) = shapes.line_shapes(rows, rows)
-    assert (slots.counter(shape, slots.find_slots(shape)) is not None) is counts
-
-
-def test_index_of_samples_grows_by_multiples_of_32() -> None:
-    assert slots.is_samples(range(0, 6400, 64), 60_000)
-    assert not slots.is_samples(range(0, 100, 10), 1000)
-
-
-@pytest.mark.parametrize(
     ("line", "names"),
     [
         ("iteration 50: gradient norm = 0.25 (50 iterations in 0.9s)", ["iteration", "gradient norm", None]),
