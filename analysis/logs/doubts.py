@@ -218,8 +218,13 @@ def _is_read(log: ParsedRows, name: str) -> bool:
 
 
 def _epochs_passed(log: ParsedRows) -> int:
-    """The number of epochs, if there are several records in each: every epoch may print its mean as well."""
+    """The number of epochs, if there are several records in each: every epoch may print its mean as well.
+
+    A bar of an epoch gives one record and, with its redraws, as many losses as batches.
+    """
     rows = log.records
+    if log.partials.height:
+        return rows.height
     if "epoch" not in rows.columns or not (rows["epoch"] != rows["step"]).any():
         return 0
     return rows.select("phase", "attempt", pl.col("epoch").floor()).drop_nulls().n_unique()

@@ -296,10 +296,13 @@ class Parser:
             self.patterns = tuple(p for p in self.patterns if not self.hits[p.name.rpartition(".")[0]])
         barred = {name for name in map(_format_of, self.rejects) if not self.hits[name]}
         self.patterns = tuple(p for p in self.patterns if p.name.rpartition(".")[0] not in barred)
+        # The inferred format knows best what heads its own records.
+        heads = () if any(self.hits.values()) else tuple(p for p in self.patterns if p.role == "epoch")
         kept, ends = self._kept, self._ends
         self._stop_asking()
         self._begin()
-        self.patterns = (*self.patterns, *inferred.format.patterns)
+        others = (pattern for pattern in self.patterns if pattern not in heads)
+        self.patterns = (*others, *inferred.format.patterns, *heads)
         for at, chunk in enumerate(kept, start=1):
             self._ends = ends and at == len(kept)
             self._piece(chunk)

@@ -315,3 +315,19 @@ def test_two_records_of_each_step_are_doubtful(read: Read) -> None:
         f"epoch={e}, loss={3 / e:.4f}, lr=0.1\nepoch={e}, loss={4 / e:.4f}, lr=0.1\n" for e in range(1, 31)
     )
     assert kinds(read(rows)) == ["several-records"]
+
+
+@pytest.mark.parametrize(("heading", "doubts"), [("Epoch [{}]", []), ("Part {}", ["steps-fall"])])
+def test_mean_below_the_bar_of_each_epoch_is_read_nowhere_and_not_missed(
+    heading: str, doubts: list[str], read: Read
+) -> None:
+    """Below other headings nothing says why the bar begins again."""
+    parts = [
+        f"{heading.format(part)}\n"
+        + "".join(
+            f"{n}%|##| {n}/100 [00:01<00:01, 9.5it/s, loss={3 - n / 99:.2f}]\r" for n in range(0, 101, 50)
+        )
+        + f"\nTrain Loss: {2 / part:.4f}\n"
+        for part in range(1, 9)
+    ]
+    assert kinds(read("".join(parts))) == doubts
