@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from gputel.analysis.logs.drafts import TOTALS
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.counters import integers
-from gputel.analysis.logs.infer.line_tables import LineTable
+from gputel.analysis.logs.infer.line_tables import LineTable, compile_words
 from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -27,11 +27,9 @@ SIZE = lazy_regex(
     rb"(?i)(?:samples?|images?|examples?|batches|sentences|size|epoch|step|iter(?:ation)?)\s*[=:]\s*\d+(?![\d.])"
 )
 _STAMP = lazy_regex(rb"^(?:\[[\d.:/| -]+\]|[\d/-]*\d:\d\d[\d.:,]*(?=\s))\s*")  # one of an unknown form
-_EPOCH = lazy_regex(r"(?i)\bepoch\W*$")
 _TRAINS = lazy_regex(rb"(?i)\W*(?:start\w* |begin\w* )?(?:train\w*|epoch)\b")  # what stands above it is over
 ALONE = lazy_regex(rb"[\d/:.-]*\s*[A-Za-z][\w ]*[:=]\s*[-+\d.e]+%?\s*")  # one figure, behind a stamp
 _LONGEST = 200
-_LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
 
 
 def total(candidate: Candidate) -> int | None:
@@ -55,7 +53,9 @@ def patterns(main: Candidate, lines: Sequence[bytes], opening: Sequence[Candidat
             if text is not None:
                 texts[re.sub(r"\d+", "0", text)] = None
     only = usual if len(trained) == 1 else None
-    return [replace(table, total=only) for at, text in enumerate(texts) for table in _pattern(text, at)]
+    names = ("evaluates", *(f"evaluates_{at}" for at in range(2, len(texts) + 1)))
+    tables = (compile_words(name, "evaluates", text) for name, text in zip(names, texts, strict=False))
+    return [replace(table, total=only) for table in tables if table]
 
 
 def _trained_totals(main: Candidate, totals: Sequence[int], lines: Sequence[bytes]) -> Counter[int]:
@@ -113,15 +113,3 @@ def announcement_of_block(lines: Sequence[bytes], number: int) -> str | None:
     heads = range(max(0, first - 1), number)  # `Test epoch: 5` looks like a figure itself
     found = (announcement(lines[head : head + 1], 1) for head in heads)
     return next((text for text in found if text is not None), None)
-
-
-def _pattern(text: str, at: int) -> Iterator[LineTable]:
-    needle = max(_LETTERS.findall(text), key=len, default="")
-    if needle and "�" not in text:
-        first, *parts = [
-            re.escape(part).replace("<", r"\x3c").replace(r"\-", "-") for part in text.split("0")
-        ]
-        epoch = "<epoch>" if _EPOCH.search(first) else r"\d+"
-        line = first + (epoch + r"\d+".join(parts) if parts else "")
-        name = "evaluates" if at == 0 else f"evaluates_{at + 1}"
-        yield LineTable(name, "evaluates", line.replace(r"\ ", " "), needle)

@@ -23,6 +23,8 @@ _NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
 _ORDINAL = re.compile(ORDINAL)
 _CUTOFF = re.compile(CUTOFF.decode() + "$")
 _LONGEST_END = 60
+_EPOCH = re.compile(r"(?i)\bepochs?\W*$")
+_LETTERS = re.compile(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
 _ROW = r"^[-+.\d]+[eE\d.+-]*(?:,[-+.\deEnaif]*){2,}$"  # of a table, with more cells or fewer
 _LOOSE = re.compile(r"(\|[^|\w]*[─-▟╸][^|\w]*\||(?<=%)\|[^|\w]*\||[\[|][=#>. -]{5,}[\]|]|[─-▟╸]+|\s+|\d+|�+)")
 
@@ -71,6 +73,17 @@ def compile_line(
     needle = _needle(literals[:1] if torn and torn != _ROW else literals) or _common(shape)
     fractions = any(cell.column == "epoch" and has_fractions(shape.column(cell.at)) for cell in named)
     return LineTable(name, role, "".join(parts), needle, torn, fractions)
+
+
+def compile_words(name: str, role: str, words: str) -> LineTable | None:
+    """Compiles a line of words, in which `0` stands for any number, or the epoch; None if it has no needle."""
+    needle = max(_LETTERS.findall(words), key=len, default="")
+    if not needle or "�" in words:
+        return None
+    first, *parts = [re.escape(part).replace("<", r"\x3c").replace(r"\-", "-") for part in words.split("0")]
+    epoch = "<epoch>" if _EPOCH.search(first) else r"\d+"
+    line = first + (epoch + r"\d+".join(parts) if parts else "")
+    return LineTable(name, role, line.replace(r"\ ", " "), needle)
 
 
 def quoted(text: str) -> str:

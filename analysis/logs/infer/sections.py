@@ -10,11 +10,11 @@ import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gputel.analysis.logs import names
 from gputel.analysis.logs.infer.candidates import Candidate
-from gputel.analysis.logs.infer.line_tables import LineTable
+from gputel.analysis.logs.infer.line_tables import LineTable, compile_words
 from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -30,9 +30,7 @@ _HEADING = lazy_regex(
     rb"(?P<end>[\W_]*)" % (_TRAIN, _HELD_OUT, _OTHERS)
 )
 _FRACTION = lazy_regex(rb"\d\.\d")
-_EPOCH = lazy_regex(r"(?i)\bepochs?\W*$")
 _SET = lazy_regex(rf"(?i)(?<![a-z_])(?:{_HELD_OUT.decode()})(?![a-z_])")
-_LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
 _LONGEST = 120
 _NEAR = 10  # lines between a heading and the first record below it
 _FEWEST = 2  # sections of either kind
@@ -70,8 +68,11 @@ class Sections:
             texts.setdefault(re.sub(rb"\d+", b"0", heading.text), heading)
         for at, (text, heading) in enumerate(texts.items(), start=1):
             role = "trains" if heading.held_out is None else "validates"
-            names_set = heading.held_out is not None and len(sets) > 1
-            yield _table(f"{role}_{at}", role, text, names_set=names_set)
+            table = compile_words(f"{role}_{at}", role, text.decode(errors="replace").strip())
+            if table:
+                names_set = heading.held_out is not None and len(sets) > 1
+                line = _SET.sub("<set:word>", table.line, count=1) if names_set else table.line
+                yield replace(table, line=rf"{line}\s*$")
 
 
 def find(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Sections | None:
@@ -112,14 +113,3 @@ def _above(headings: Sequence[_Heading], numbers: Sequence[int]) -> list[int]:
     """For each line the heading above it; lines above all headings are left out."""
     heads = [heading.number for heading in headings]
     return [at - 1 for number in numbers if (at := bisect(heads, number))]
-
-
-def _table(name: str, role: str, text: bytes, *, names_set: bool) -> LineTable:
-    """The pattern of a heading, with its epoch, and its set where there are several."""
-    spoken = text.decode(errors="replace").strip()
-    first, *parts = [re.escape(part).replace("<", r"\x3c").replace(r"\-", "-") for part in spoken.split("0")]
-    epoch = "<epoch>" if _EPOCH.search(first) else r"\d+"
-    line = first + (epoch + r"\d+".join(parts) if parts else "")
-    line = _SET.sub("<set:word>", line, count=1) if names_set else line
-    needle = max(_LETTERS.findall(spoken), key=len, default="")
-    return LineTable(name, role, f"{line}\\s*$".replace(r"\ ", " "), needle)
