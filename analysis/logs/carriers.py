@@ -1,13 +1,14 @@
-"""Lines -> the same lines without what the program that carried them put before each: docker, kubectl, Ray, mpirun.
+"""Lines -> where their texts begin, behind what the program that carried them put before each: docker, Ray.
 
-The lines then read as the training printed them, also where that depends on indentation or on the start of the
-line. What was cut stays beside each line: `prefixes` reads time and rank from it. Only what no record begins with
-is cut here; `0: ` and `node-1: ` may be a record's own, see `line_prefixes`.
+The texts then read as the training printed them, also where that depends on indentation or on the start of the
+line. Nothing is copied: `prefixes` reads time and rank from what stands before a text. Only what no record begins
+with is cut here; `0: ` and `node-1: ` may be a record's own, see `line_prefixes`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,28 +34,29 @@ _HEAD = lazy_regex(
 _BYTES = 20  # at the start of a line, that say whether it may begin so
 _WORDS = tuple(int.from_bytes(word, "little") for word in (b"[def", b"[ran", b"[pod"))
 _KINDS = 8  # of heads, that are measured together
-_AT_END = np.frombuffer(b" :\t", np.uint8)
+_AT_END = np.isin(np.arange(256), [*b" :\t"])
 _OPENS = np.isin(np.arange(256), [*b"(["])
+_DIGITS = np.isin(np.arange(256), [*b"0123456789"])
 _DAY = np.isin(np.arange(256), [*b"JFMASONDTW"])  # months and days of the week begin so
+_MAY_BEGIN = _OPENS | _DIGITS | _DAY
 
 
 def cut(chunk: Chunk) -> Chunk:
-    """The chunk with its heads apart; the same chunk where no line has one."""
+    """The chunk with the texts of its lines behind their heads; the same chunk where no line has one."""
     starts = lines.starts(chunk.data) if chunk.starts is None else chunk.starts
     rows = _candidates(chunk.data, starts)
-    sizes = np.zeros(len(starts), dtype=np.int64)
-    sizes[rows] = _sizes(chunk.data, starts[rows])
+    sizes = _sizes(chunk.data, starts[rows])
     if not sizes.any():
         return chunk
-    text, kept = np.frombuffer(chunk.data, np.uint8), np.ones(len(chunk.data), dtype=np.bool_)
-    heads = np.zeros(len(starts), dtype=f"S{sizes.max()}")
-    for size in np.unique(sizes[sizes > 0]).tolist():
-        some = np.flatnonzero(sizes == size)
-        letters = starts[some, np.newaxis] + np.arange(size)
-        heads[some] = text[letters].view(f"S{size}").ravel()
-        kept[letters] = False
-    starts = starts - np.cumsum(sizes) + sizes
-    return replace(chunk, data=text[kept].tobytes(), starts=starts, heads=heads)
+    begins = starts.copy()
+    begins[rows] += sizes
+    return replace(chunk, starts=starts, begins=begins)
+
+
+def _windows(data: bytes, size: int) -> npt.NDArray[Any]:
+    """So many bytes from each place on, copied as one: a tenth of the time of one by one."""
+    windows: npt.NDArray[Any] = np.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))
+    return windows
 
 
 def _sizes(data: bytes, begins: Ints) -> Ints:
@@ -81,25 +83,31 @@ def _size(data: bytes, begin: int) -> int:
 
 def _alike(data: bytes, begins: Ints, size: int) -> npt.NDArray[np.bool_]:
     """Which lines begin like the first, but for their digits, and have no blank or colon more."""
-    text = np.frombuffer(data + bytes(size), np.uint8)
-    letters = text[begins[:, np.newaxis] + np.arange(size)]
-    digits = (letters - ord("0")) < 10  # unsigned
-    same = (letters == letters[0]) | (digits & digits[0])
-    ends = letters[0, -1] == ord(" ") or ~np.isin(text[begins + size], _AT_END)
-    return np.asarray(same.all(axis=1) & ends)
+    inner = begins[: np.searchsorted(begins, len(data) - size)]
+    heads = _windows(data, size)[inner].view(np.uint8)
+    heads[heads - np.uint8(ord("0")) < 10] = ord("0")
+    texts = heads.view(f"S{size}")
+    alike = np.zeros(len(begins), dtype=np.bool_)
+    alike[: len(inner)] = texts == texts[:1]
+    if data[begins[0] + size - 1] != ord(" "):
+        alike[: len(inner)] &= ~_AT_END[np.frombuffer(data, np.uint8)[inner + size]]
+    return alike
 
 
 def _candidates(data: bytes, starts: Ints) -> Ints:
     """The lines whose first bytes are those of a head, in order, as `starts` are."""
-    inner = starts[: np.searchsorted(starts, len(data) - _BYTES)]  # the last lines are looked at as they are
+    inner = np.searchsorted(starts, len(data) - _BYTES)  # the last lines are looked at as they are
     text = np.frombuffer(data, np.uint8)
-    first = text[inner]
-    dated = (text[inner + 4] == ord("-")) & (text[inner + 10] == ord("T"))
-    named = (text[inner + 3] == ord(" ")) & _DAY[first]
-    rows = np.flatnonzero(_OPENS[first] | dated | named)
-    opened = rows[_OPENS[first[rows]]]
-    words = np.ndarray((max(len(data) - 3, 0),), "<u4", data, 0, (1,))[inner[opened]]
-    ranked = (words & 0xFF == ord("(")) | np.isin(words, _WORDS) | (words >> 16 & 0xFF == ord(","))
-    ranked |= words >> 24 == ord(",")
-    ends = np.arange(len(inner), len(starts))
-    return np.sort(np.concatenate([rows[~_OPENS[first[rows]]], opened[ranked], ends]))
+    first = text[starts[:inner]]
+    rows = np.flatnonzero(_MAY_BEGIN[first])
+    first, begins = first[rows], starts[rows]
+    words = np.ndarray((max(len(data) - 3, 0),), "<u4", data, 0, (1,))[begins]
+    may = (first == ord("(")) | (words >> 16 & 0xFF == ord(",")) | (words >> 24 == ord(","))
+    for word in _WORDS:
+        may |= words == word
+    may &= _OPENS[first]
+    may |= _DAY[first] & (words >> 24 == ord(" "))
+    dated = np.flatnonzero(_DIGITS[first])
+    dated = dated[text[begins[dated] + 4] == ord("-")]
+    may[dated] = text[begins[dated] + 10] == ord("T")
+    return np.concatenate([rows[may], np.arange(inner, len(starts))])

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gputel.analysis.logs import prefixes
 from gputel.analysis.logs.line_kinds import LinePlan, plan
-from gputel.analysis.logs.lines import Chunk, line_at
+from gputel.analysis.logs.lines import Chunk, line_at, positions
 from gputel.analysis.logs.patterns import Field, Hits, Pattern
 from gputel.analysis.logs.prefixes import Letters
 from gputel.analysis.logs.regex_engine import last_digits
@@ -45,8 +45,9 @@ class HitTable:
         self.numbers = chunk.number(hits.lines)
         self.heads: dict[int, tuple[int | None, str | None]] = {}  # time and rank, by row, once read
         self.known = known
-        self._hits, self._chunk = hits, chunk
-        self._data, self._carried = chunk.data, chunk.heads
+        self._hits, self._chunk, self._data = hits, chunk, chunk.data
+        # where the prefixes start: what a carrier put before a line is part of them
+        self._starts = positions(chunk)[0][hits.lines] if chunk.begins is not None else hits.starts
         self._fields: list[Field] = [*hits.values, *hits.texts]
         masks = [values.present for values in hits.values.values()]
         masks += [texts.present for texts in hits.texts.values()]
@@ -104,32 +105,17 @@ class HitTable:
         return self.prefixed(0, len(self.lines)) or self.stamped(0, len(self.lines))
 
     def prefixed(self, first: int, end: int) -> bool:
-        gaps = self._hits.begins[first:end] - self._hits.starts[first:end]
-        carried = self._carried is not None and (self._carried[self.lines[first:end]] != b"").any()
-        return bool(carried or (gaps >= SHORTEST_PREFIX).any())
+        return bool((self.prefix_lengths(first, end) >= SHORTEST_PREFIX).any())
 
     def prefix_lengths(self, first: int, end: int) -> Ints:
-        own = self._hits.begins[first:end] - self._hits.starts[first:end]
-        if self._carried is None:
-            return own
-        return own + np.char.str_len(self._carried[self.lines[first:end]])
+        return self._hits.begins[first:end] - self._starts[first:end]
 
     def prefixes(self, rows: slice | Ints) -> Letters | None:
         """The prefixes of these records, one per column; None unless all have the same length."""
-        starts, begins = self._hits.starts[rows], self._hits.begins[rows]
-        if self._carried is None:
-            return _letters(self._data, starts, begins)
-        heads, parted = self._carried[self.lines[rows]], bool((begins > starts).any())
-        own = _letters(self._data, starts, begins) if parted else None
-        size, *others = np.unique(np.char.str_len(heads)).tolist()
-        if others or not size or (own is None and parted):
-            return None
-        carried = np.frombuffer(heads.tobytes(), np.uint8).reshape(len(heads), -1)[:, :size].T
-        return np.ascontiguousarray(carried if own is None else np.concatenate([carried, own]))
+        return _letters(self._data, self._starts[rows], self._hits.begins[rows])
 
     def prefix(self, row: int) -> bytes:
-        own = self._data[int(self._hits.starts[row]) : int(self._hits.begins[row])]
-        return self._chunk.head(int(self.lines[row])) + own
+        return self._data[int(self._starts[row]) : int(self._hits.begins[row])]
 
     def stamped(self, first: int, end: int) -> bool:
         """Whether one of these records has a timestamp among its own fields."""

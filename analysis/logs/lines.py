@@ -46,7 +46,7 @@ class Chunk:
     first: int
     numbers: npt.NDArray[np.int64] | None  # None: line i is first + i
     starts: npt.NDArray[np.int64] | None = None  # where the lines start in data, if known
-    heads: npt.NDArray[np.bytes_] | None = None  # what a carrier put before each line, see `carriers`
+    begins: npt.NDArray[np.int64] | None = None  # where their texts do, if not there, see `carriers`
 
     def number(self, lines: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return lines + self.first if self.numbers is None else self.numbers[lines]
@@ -57,24 +57,27 @@ class Chunk:
         count = self.data.count(b"\n", 0, end)
         numbers = (None, None) if self.numbers is None else (self.numbers[:count], self.numbers[count:])
         starts = (None, None) if self.starts is None else (self.starts[:count], self.starts[count:] - end)
-        heads = (None, None) if self.heads is None else (self.heads[:count], self.heads[count:])
+        begins = (None, None) if self.begins is None else (self.begins[:count], self.begins[count:] - end)
         return (
-            Chunk(self.data[:end], self.first, numbers[0], starts[0], heads[0]),
-            Chunk(self.data[end:], self.first + count, numbers[1], starts[1], heads[1]),
+            Chunk(self.data[:end], self.first, numbers[0], starts[0], begins[0]),
+            Chunk(self.data[end:], self.first + count, numbers[1], starts[1], begins[1]),
         )
 
     def head(self, line: int) -> bytes:
         """What a carrier put before a line."""
-        return b"" if self.heads is None else bytes(self.heads[line])
+        if self.starts is None or self.begins is None:
+            return b""
+        return self.data[self.starts[line] : self.begins[line]]
 
-    def printed(self, size: int) -> bytes:
-        """As many of its first bytes as they were printed, and perhaps some more; its last ones below 0."""
-        data = self.data[:size] if size >= 0 else self.data[size:]
-        if self.heads is None:
+    def texts(self, begin: int = 0, end: int | None = None) -> bytes:
+        """The lines between two places, without what a carrier put before each."""
+        data = self.data[begin:end]
+        if not data or self.starts is None or self.begins is None:
             return data
-        count = data.count(b"\n") + (not data.endswith(b"\n"))
-        heads = self.heads[:count] if size >= 0 else self.heads[-count:]
-        return b"".join(head + line for head, line in zip(heads, data.splitlines(keepends=True), strict=True))
+        first, last = np.searchsorted(self.starts, [begin, begin + len(data)])
+        heads = (self.begins[first:last] - begin).tolist()
+        ends = [*(self.starts[first + 1 : last] - begin).tolist(), len(data)]
+        return b"".join([data[at:end] for at, end in zip(heads, ends, strict=True)])
 
 
 class Splitter:
@@ -161,23 +164,16 @@ def keep(kept: list[Chunk], chunk: Chunk) -> None:
 
 
 def _joined(first: Chunk, second: Chunk) -> Chunk:
-    data, heads = first.data + second.data, _joined_heads(first, second)
+    data = first.data + second.data
+    begun = begins = None
+    if first.begins is not None or second.begins is not None:
+        begun = starts(data)
+        begins = np.concatenate([positions(first)[1], positions(second)[1] + len(first.data)])
     follows = second.first == first.first + first.data.count(b"\n")
     if first.numbers is None and second.numbers is None and follows:
-        return Chunk(data, first.first, None, heads=heads)
+        return Chunk(data, first.first, None, begun, begins)
     numbers = [chunk.number(np.arange(len(starts(chunk.data)))) for chunk in (first, second)]
-    return Chunk(data, first.first, np.concatenate(numbers), heads=heads)
-
-
-def _joined_heads(first: Chunk, second: Chunk) -> npt.NDArray[np.bytes_] | None:
-    if first.heads is None and second.heads is None:
-        return None
-    return np.concatenate(
-        [
-            np.zeros(len(starts(chunk.data)), dtype="S1") if chunk.heads is None else chunk.heads
-            for chunk in (first, second)
-        ]
-    )
+    return Chunk(data, first.first, np.concatenate(numbers), begun, begins)
 
 
 def _drawn(rest: bytes) -> int:
@@ -194,6 +190,20 @@ def line_at(data: bytes, start: int) -> bytes:
 def starts(data: bytes) -> npt.NDArray[np.int64]:
     """The position at which each line starts."""
     return _after(_controls(data)[0], data)
+
+
+def ends(data: bytes, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The position at which each line ends, before its line feed."""
+    found = np.empty_like(starts)
+    np.subtract(starts[1:], 1, out=found[:-1])
+    found[-1:] = len(data) - data.endswith(b"\n")
+    return found
+
+
+def positions(chunk: Chunk) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The position at which each line starts, and that of its text."""
+    begun = starts(chunk.data) if chunk.starts is None else chunk.starts
+    return begun, begun if chunk.begins is None else chunk.begins
 
 
 def _after(feeds: npt.NDArray[np.int64], data: bytes) -> npt.NDArray[np.int64]:

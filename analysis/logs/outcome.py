@@ -257,11 +257,11 @@ RECORDS = ("train", "part", "bar", "eval", "task")
 
 def unread(reading: EngineResult, chunk: Chunk) -> Iterator[tuple[int, bytes, bool]]:
     """Regions without records, as (number of the first line, lines, whether a record stands right before)."""
-    data = chunk.data
     hits = [h for h in reading.hits if h.pattern.role in RECORDS]
     if not hits:
-        yield 0, data.removesuffix(b"\n"), False
+        yield 0, chunk.texts().removesuffix(b"\n"), False
         return
+    data = chunk.data
     if sum(len(h.lines) for h in hits) == reading.lines and TRACEBACK[:1] not in data:
         return  # all lines are records, and no traceback was printed into one
     lines = np.concatenate([h.lines for h in hits])
@@ -274,7 +274,7 @@ def unread(reading: EngineResult, chunk: Chunk) -> Iterator[tuple[int, bytes, bo
     for gap in gaps:
         begin = data.index(b"\n", int(starts[gap - 1])) + 1 if gap else 0
         end = int(starts[gap]) if gap < len(starts) else len(data)
-        yield int(lines[gap - 1]) + 1 if gap else 0, data[begin:end].removesuffix(b"\n"), gap > 0
+        yield int(lines[gap - 1]) + 1 if gap else 0, chunk.texts(begin, end).removesuffix(b"\n"), gap > 0
 
 
 def strange(reading: EngineResult, first: int, region: bytes) -> bytes:

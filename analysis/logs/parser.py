@@ -157,17 +157,19 @@ class Parser:
 
     def _keep(self, chunk: Chunk, reading: EngineResult | None = None) -> None:
         if not self._head:
-            self._head, self._printed = chunk.data[:HEAD], chunk.printed(HEAD)
-        self._tail = (self._tail + chunk.printed(-TAIL))[-TAIL:]
+            self._head, self._printed = chunk.texts(0, HEAD), chunk.data[:HEAD]
+        self._tail = (self._tail + chunk.data[-TAIL:])[-TAIL:]
         self._seen += len(chunk.data)
         if self._infer:
             keep(self._kept, chunk)
         self._piece(chunk, reading)
 
     def _piece(self, chunk: Chunk, reading: EngineResult | None = None) -> None:
-        reading = self._read(chunk, reading or self.engine(chunk.data, self.patterns, chunk.starts))
+        if reading is None:
+            reading = self.engine(chunk.data, self.patterns, chunk.starts, chunk.begins)
+        reading = self._read(chunk, reading)
         if not self._recording:
-            self._settings(reading, chunk.data)
+            self._settings(reading, chunk)
         for first, region, recorded in unread(reading, chunk):
             self._unexamined.append((chunk, first, region, recorded))
             unknown = strange(reading, first, region)
@@ -178,11 +180,11 @@ class Parser:
             self._read_events()
         self._recorded = self._recorded or ends_with_record(reading)
 
-    def _settings(self, reading: EngineResult, data: bytes) -> None:
+    def _settings(self, reading: EngineResult, chunk: Chunk) -> None:
         """Keeps the lines before the first record, and takes the settings that they print once it has come."""
         starts = [int(hits.starts[0]) for hits in reading.hits if measures(hits)]
         self._recording = bool(starts)
-        self._preamble = (self._preamble + data[: min(starts, default=None)])[:PREAMBLE]
+        self._preamble = (self._preamble + chunk.texts(0, min(starts, default=None)))[:PREAMBLE]
         if self._recording and SETTING.search(self._preamble):
             from gputel.analysis.logs import printed_settings
 
@@ -204,7 +206,7 @@ class Parser:
         self._unexamined = []
 
     def _read(self, chunk: Chunk, reading: EngineResult) -> EngineResult:
-        reading = self._set.without(reading, chunk.data)
+        reading = self._set.without(reading, chunk)
         if self._ends:
             reading = self._without_cut(reading, chunk.data)
         self._shapes.update({hits.pattern: _printed(hits) for hits in reading.hits})
@@ -276,7 +278,7 @@ class Parser:
     def _guess(self) -> Inferred | None:
         """The format inferred from lines that no format has read, or from all if there is no record yet."""
         nothing = self._is_nothing()
-        lines = b"".join([c.data for c in self._kept] if nothing or self._is_empty else self._strange)
+        lines = b"".join([c.texts() for c in self._kept] if nothing or self._is_empty else self._strange)
         if not self._infer or not has_candidates(lines):
             return None
         if not nothing and self.records.begun:
@@ -381,7 +383,7 @@ def feed_together(parsers: list[Parser], texts: list[bytes]) -> None:
     """Feeds each parser its text, read in one go; they have the same formats, and texts are short."""
     chunks = [list(parser.split(text)) for parser, text in zip(parsers, texts, strict=True)]
     whole = [(parser, some[0]) for parser, some in zip(parsers, chunks, strict=True) if _is_ready(some)]
-    pieces = [(chunk.data, chunk.starts) for _, chunk in whole if chunk.starts is not None]
+    pieces = [chunk for _, chunk in whole]
     readings = numpy_engine.read_together(pieces, parsers[0].patterns) if pieces else iter(())
     for (parser, chunk), reading in zip(whole, readings, strict=True):
         parser.take(chunk, reading)

@@ -1,8 +1,9 @@
 """Pattern: what a format asks of a line. EngineResult: what an engine finds.
 
-An engine is a function `read(data, patterns, starts) -> EngineResult`. `data` is whole clean lines (no ANSI, no
-CR; each ends in a line feed, but the last may lack it); `starts` are their positions, if known. Each line belongs
-to the first pattern that matches anywhere in it. What stands before the match (timestamps, ranks, echo) is not
+An engine is a function `read(data, patterns, starts, begins) -> EngineResult`. `data` is whole clean lines (no
+ANSI, no CR; each ends in a line feed, but the last may lack it); `starts` are their positions, if known, and
+`begins` those of their texts, if these begin further on: only the texts are read. Each line belongs to the first
+pattern that matches anywhere in it. What stands before the match (timestamps, ranks, echo) is not
 read here; the engine only says where the match began. `regex_engine.read` does just that in plain Python;
 `numpy_engine.read` must give the same cells.
 
@@ -159,7 +160,7 @@ class Hits:
 
     pattern: Pattern
     lines: npt.NDArray[np.int64]
-    starts: npt.NDArray[np.int64]  # where the line starts in data
+    starts: npt.NDArray[np.int64]  # where the text of the line starts in data
     begins: npt.NDArray[np.int64]  # where the match begins in data; time and rank stand between the two
     values: dict[Field, Values]  # in the order in which the fields were first met
     texts: dict[Field, Texts]  # of the fields whose kind is text
@@ -190,7 +191,12 @@ class EngineResult:
 
 class Engine(Protocol):
     def __call__(
-        self, data: bytes, patterns: tuple[Pattern, ...], starts: npt.NDArray[np.int64] | None = None, /
+        self,
+        data: bytes,
+        patterns: tuple[Pattern, ...],
+        starts: npt.NDArray[np.int64] | None = None,
+        begins: npt.NDArray[np.int64] | None = None,
+        /,
     ) -> EngineResult: ...
 
 

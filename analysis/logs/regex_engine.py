@@ -34,13 +34,21 @@ class UnreadableError(Exception):
 
 
 def read(
-    data: bytes, patterns: tuple[Pattern, ...], _starts: npt.NDArray[np.int64] | None = None
+    data: bytes,
+    patterns: tuple[Pattern, ...],
+    _starts: npt.NDArray[np.int64] | None = None,
+    begins: npt.NDArray[np.int64] | None = None,
+    /,
 ) -> EngineResult:
     by_pattern: dict[Pattern, list[Row]] = {pattern: [] for pattern in patterns}
     rejects: list[Reject] = []
     needles = {pattern.needle for pattern in patterns}
-    count = start = 0
-    for count, line in enumerate(_lines(data), start=1):
+    begun = [] if begins is None else begins.tolist()
+    count = end = 0
+    for count, whole in enumerate(_lines(data), start=1):
+        start = begun[count - 1] if begun else end
+        line = whole[start - end :]
+        end += len(whole) + 1
         if any(needle in line for needle in needles):
             found = match(line, patterns)
             if isinstance(found, Match):
@@ -49,7 +57,6 @@ def read(
                 )
             elif found:
                 rejects.append(Reject(count - 1, *found))
-        start += len(line) + 1
     return EngineResult(
         count, [hits(data, pattern, rows) for pattern, rows in by_pattern.items() if rows], rejects
     )

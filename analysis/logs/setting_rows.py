@@ -16,7 +16,7 @@ from gputel.analysis.logs import setting_lines
 from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.line_kinds import plan
 from gputel.analysis.logs.line_prefixes import strip_prefixes, strip_to_margin
-from gputel.analysis.logs.lines import line_at
+from gputel.analysis.logs.lines import Chunk, line_at
 from gputel.analysis.logs.outcome import RECORDS
 from gputel.analysis.logs.patterns import EngineResult, Hits, Pattern, Reject, Values
 
@@ -39,14 +39,14 @@ class SettingRows:
         self._looks = 0
         self._above: list[bytes] = []  # the last lines, up to the first record
 
-    def without(self, reading: EngineResult, data: bytes) -> EngineResult:
+    def without(self, reading: EngineResult, chunk: Chunk) -> EngineResult:
         """The reading without the rows of settings."""
         found: dict[int, list[int]] = {}
         rejects = list(reading.rejects)
         looks = sorted(look for at, hits in enumerate(reading.hits) for look in self._new_rows(at, hits))
         for number, at, row in looks:  # grows
             hits, was_mistaken = reading.hits[at], self._was_mistaken
-            if self._sets(hits, row, data):
+            if self._sets(hits, row, chunk):
                 found.setdefault(at, []).append(row)
                 self._look_below(looks, hits, at, row)
             else:
@@ -56,7 +56,9 @@ class SettingRows:
                     Reject(number, hits.pattern.name, "a line like it was taken for settings above")
                 )
         self._above = (
-            [] if self._recording else [*self._above, *data.splitlines()][-setting_lines.LONGEST_BLOCK :]
+            []
+            if self._recording
+            else [*self._above, *chunk.texts().splitlines()][-setting_lines.LONGEST_BLOCK :]
         )
         kept = [_without_rows(hits, found.get(at, [])) for at, hits in enumerate(reading.hits)]
         rejects.sort(key=lambda reject: reject.line)
@@ -94,9 +96,9 @@ class SettingRows:
         if looks[place : place + 1] != [below]:
             looks.insert(place, below)
 
-    def _sets(self, hits: Hits, row: int, data: bytes) -> bool:
+    def _sets(self, hits: Hits, row: int, chunk: Chunk) -> bool:
         start = int(hits.starts[row])
-        line = line_at(data, start)
+        line = line_at(chunk.data, start)
         bare = strip_prefixes([line])[0]
         kind = setting_lines.sets(bare)
         if kind == "led":
@@ -106,7 +108,7 @@ class SettingRows:
             self._was_mistaken = self._was_mistaken or self._set_above > _MOST_ABOVE
         if kind or self._recording:
             return kind is not None and not self._was_mistaken
-        above = [*self._above, *data[:start].rsplit(b"\n", setting_lines.LONGEST_BLOCK + 1)[:-1]]
+        above = [*self._above, *chunk.texts(0, start).rsplit(b"\n", setting_lines.LONGEST_BLOCK + 1)[:-1]]
         return setting_lines.below_heading(strip_to_margin([*above, line]), len(above))
 
     def _is_led(self, line: bytes) -> bool:

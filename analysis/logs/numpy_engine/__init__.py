@@ -17,6 +17,7 @@ from threading import get_ident
 import numpy as np
 
 from gputel.analysis.logs import lines, regex_engine
+from gputel.analysis.logs.lines import Chunk
 from gputel.analysis.logs.numpy_engine.numbers import Ints
 from gputel.analysis.logs.numpy_engine.shapes import (
     ONE_BY_ONE,
@@ -30,28 +31,41 @@ from gputel.analysis.logs.patterns import EngineResult, Field, Hits, Pattern, Re
 SMALL = 4096  # bytes below which the regex engine is as fast
 
 
-def read(data: bytes, patterns: tuple[Pattern, ...], starts: Ints | None = None, /) -> EngineResult:
+def read(
+    data: bytes,
+    patterns: tuple[Pattern, ...],
+    starts: Ints | None = None,
+    begins: Ints | None = None,
+    /,
+) -> EngineResult:
     if len(data) < SMALL:
-        return regex_engine.read(data, patterns)
+        return regex_engine.read(data, patterns, starts, begins)
     starts = lines.starts(data) if starts is None else starts
-    parts, rejects = _parts(data, patterns, starts)
+    ends = lines.ends(data, starts)
+    parts, rejects = _parts(data, patterns, starts if begins is None else begins, ends)
     return EngineResult(len(starts), merged(parts, patterns), rejects)
 
 
-def read_together(pieces: list[tuple[bytes, Ints]], patterns: tuple[Pattern, ...]) -> Iterator[EngineResult]:
-    """Reads pieces of many logs in one go; each piece is whole lines, with the starts of its lines."""
-    data = b"".join([data for data, _ in pieces])
-    offsets = np.cumsum([0, *(len(data) for data, _ in pieces)])
-    counts = np.cumsum([0, *(len(starts) for _, starts in pieces)])
-    starts = np.concatenate([starts + offset for (_, starts), offset in zip(pieces, offsets, strict=False)])
-    parts, rejects = _parts(data, patterns, starts)
+def read_together(chunks: list[Chunk], patterns: tuple[Pattern, ...]) -> Iterator[EngineResult]:
+    """Reads chunks of many logs in one go; each is whole lines."""
+    data = b"".join([chunk.data for chunk in chunks])
+    offsets = np.cumsum([0, *(len(chunk.data) for chunk in chunks)])
+    positions = [lines.positions(chunk) for chunk in chunks]
+    counts = np.cumsum([0, *(len(starts) for starts, _ in positions)])
+    starts, begins = (
+        np.concatenate([some + offset for some, offset in zip(column, offsets, strict=False)])
+        for column in zip(*positions, strict=True)
+    )
+    parts, rejects = _parts(data, patterns, begins, lines.ends(data, starts))
     return split_by_log(parts, merged(parts, patterns), rejects, counts, offsets)
 
 
-def _parts(data: bytes, patterns: tuple[Pattern, ...], starts: Ints) -> tuple[list[Hits], list[Reject]]:
+def _parts(
+    data: bytes, patterns: tuple[Pattern, ...], starts: Ints, ends: Ints
+) -> tuple[list[Hits], list[Reject]]:
     """Hits of one layout each, so that all lines of a part have the same fields; and the rejects."""
     shapes = _shapes(patterns, get_ident())
-    numbers = group_by_shape(data, starts, shapes)
+    numbers = group_by_shape(data, starts, ends, shapes)
     _learn(shapes, numbers, starts, data)
     _check(shapes, numbers, starts, data)
     layouts = shapes.values_of("layout")[numbers]

@@ -192,13 +192,10 @@ class Shapes:
         return place, self.layouts[place].add(match.begin, cells)
 
 
-def group_by_shape(data: bytes, starts: Ints, shapes: Shapes) -> Ints:
+def group_by_shape(data: bytes, starts: Ints, ends: Ints, shapes: Shapes) -> Ints:
     """The number of each line's shape."""
     numbers = np.empty(len(starts), dtype=np.int64)
-    lengths = np.empty(len(starts), dtype=np.int64)
-    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
-    lengths[-1:] = len(data) + (not data.endswith(b"\n")) - starts[-1:]
-    lengths -= 1
+    lengths = ends - starts
     kinds = np.minimum(lengths, LONGEST + 1)
     kinds[starts + (kinds + ROOM) > len(data)] = 0  # the data ends within their room
     order = np.argsort(kinds.astype(np.uint16), kind="stable")

@@ -118,12 +118,13 @@ def test_heads_stay_with_their_lines_where_chunks_are_cut_and_joined() -> None:
     first, second = whole.cut(200)
     heads = [part.head(line) for part in (first, second) for line in range(part.data.count(b"\n"))]
     assert heads == [whole.head(line) for line in range(40)]
-    assert first.printed(1 << 20) + second.printed(1 << 20) == data
+    assert first.data + second.data == data
+    assert first.texts() + second.texts() == whole.texts()
     kept: list[Chunk] = []
     for part in (first, second):
         keep(kept, part)
-    assert b"".join(chunk.printed(1 << 20) for chunk in kept) == data
-    assert data.endswith(whole.printed(-100).partition(b"\n")[2])
+    assert [chunk.head(line) for chunk in kept for line in range(chunk.data.count(b"\n"))] == heads
+    assert b"".join(chunk.texts() for chunk in kept) == whole.texts()
 
 
 BEGINNINGS = (
@@ -157,7 +158,7 @@ def test_heads_measured_together_are_those_of_each_line(printed: list[str]) -> N
     cut = carriers.cut(chunk)
     alone = [carriers.cut(part) for line in data.splitlines(keepends=True) for part in Splitter().feed(line)]
     assert [cut.head(line) for line in range(len(printed))] == [each.head(0) for each in alone]
-    assert cut.data == b"".join(each.data for each in alone)
+    assert cut.texts() == b"".join(each.texts() for each in alone)
 
 
 def test_workers_of_ray_are_ranks(read: Callable[[str], Log]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gputel.analysis.logs import formats, infer, numpy_engine, regex_engine
+from gputel.analysis.logs import formats, infer, lines, numpy_engine, regex_engine
 from gputel.analysis.logs.lines import Splitter
 from gputel.analysis.logs.names import Vocabulary
 from gputel.analysis.logs.patterns import EngineResult, Field, Hits, Pairs, Pattern
@@ -77,6 +77,10 @@ def assert_same_hits(ours: Hits, theirs: Hits) -> None:
         np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
         numeric = ~np.isnan(wanted)
         np.testing.assert_array_equal(got[numeric].view(np.int64), wanted[numeric].view(np.int64), str(what))
+
+
+def columns(hits: Hits) -> dict[Field, list[float]]:
+    return {what: values.numbers.tolist() for what, values in hits.values.items()}
 
 
 def both(data: bytes, patterns: tuple[Pattern, ...] = ()) -> EngineResult:
@@ -291,6 +295,22 @@ def clean(log: bytes) -> bytes:
     """As the engines get it."""
     splitter = Splitter()
     return b"".join(chunk.data for chunk in [*splitter.feed(log), *splitter.finish()])
+
+
+def test_engines_read_only_the_texts_of_lines() -> None:
+    """Heads of other lengths stand before them, and hold what would be read as a record."""
+    rng = random.Random(1)
+    texts = clean(b"\n".join(_other_digits(rng.choice(PRINTED), rng) for _ in range(300))).split(b"\n")
+    heads = [rng.choice([b"", b"iter 7: loss 1.5, time 2.00ms, mfu 3.00%", b"[rank0]: "]) for _ in texts]
+    data = b"\n".join(head + text for head, text in zip(heads, texts, strict=True)) + b"\n"
+    starts = lines.starts(data)
+    begins = starts + [len(head) for head in heads]
+    found, expected = (
+        engine.read(data, _shipped(), starts, begins) for engine in (numpy_engine, regex_engine)
+    )
+    assert_same(found, expected)
+    bare = both(b"\n".join(texts) + b"\n")
+    assert [columns(hits) for hits in expected.hits] == [columns(hits) for hits in bare.hits]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -28,7 +28,8 @@ def shapes_for(regex: bytes = rb"^", pairs: Pairs | None = PAIRS, **fields: Fiel
 @pytest.mark.parametrize("count", [3, 40], ids=["looked up one by one", "compared together"])
 def test_lines_that_differ_in_digits_have_one_shape(count: int) -> None:
     data = b"".join(b"loss: %03d of %d\nother: %03d\n" % (i, i % 10, i) for i in range(count)) + b" " * 64
-    numbers = group_by_shape(data, lines.starts(data), shapes_for())
+    starts = lines.starts(data)
+    numbers = group_by_shape(data, starts, lines.ends(data, starts), shapes_for())
     assert numbers[0] != numbers[1]
     assert numbers.tolist()[:-1] == numbers.tolist()[:2] * count
 
