@@ -8,23 +8,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from gputel.analysis import columns, text
+from gputel.analysis import columns
 from gputel.analysis.doubts import Doubt, about_reading
-from gputel.analysis.logs import step_doubts
-from gputel.analysis.logs.names import is_evaluation, legal
-from gputel.analysis.logs.unread import is_score
+from gputel.analysis.logs import step_doubts, unread_doubts
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.parsed_rows import ParsedRows
 
 MOST_BARE = 0.1  # share of records without a step and a loss
 WHOLE = 0.6  # share of cells with a value in complete records
-MOST_UNREAD = 0.02  # share of lines like records that were not read
-LEAST_UNREAD = 3
+LEAST = 3
 MOST_REPEATED = 0.25  # share of records that repeat the one before
 ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 FAR = 0.5  # how far, by its share, a first loss may be from ln(vocabulary)
@@ -47,7 +44,7 @@ def _bare(log: ParsedRows) -> Iterator[Doubt]:
     metrics = [name for name in log.metrics() if rows[name].count()]
     filled = sum(bare[name].count() for name in metrics) / max(len(metrics) * bare.height, 1)
     is_alike = bare.height == rows.height and filled > WHOLE
-    if bare.height >= LEAST_UNREAD and bare.height > MOST_BARE * rows.height and not is_alike:
+    if bare.height >= LEAST and bare.height > MOST_BARE * rows.height and not is_alike:
         yield about_reading(
             "bare-records",
             f"{bare.height:,} of {rows.height:,} records have neither a step nor a loss",
@@ -83,7 +80,7 @@ def _far_from_vocabulary(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def _constant(log: ParsedRows) -> Iterator[Doubt]:
-    """A loss that never changes, or that is another figure of the same record."""
+    """A loss that never changes or that counts, or that is another figure of the same record."""
     rows = log.records
     if "loss" not in rows.columns:
         return
@@ -97,12 +94,17 @@ def _constant(log: ParsedRows) -> Iterator[Doubt]:
         figures = {"loss": losses[0], "records": len(losses)}
         yield about_reading("constant-loss", evidence, "another figure was read as the loss", figures, line)
         return
-    for name in ("step", *log.metrics()):
-        if name == "loss" or LOSSES.search(name) or not rows.schema[name].is_numeric():
-            continue
-        if _are_equal(rows[name].filter(is_finite), losses) and not _is_whole_loss(log, name):
+    others = [name for name in ("step", *log.metrics()) if rows.schema[name].is_numeric()]
+    others = [name for name in others if name != "loss" and not LOSSES.search(name)]
+    copies = [name for name in others if _are_equal(rows[name].filter(is_finite), losses)]
+    for name in copies:
+        if not _is_whole_loss(log, name):
             evidence = f"the loss is {name} in all {len(losses):,} records"
             yield about_reading("copied-loss", evidence, "one figure was read as two", {"copy": name}, line)
+    if not copies and (losses.diff().drop_nulls() == 1).all():
+        evidence = f"the loss counts from {losses[0]:,.0f} to {losses[-1]:,.0f}"
+        figures = {"first": losses[0], "last": losses[-1]}
+        yield about_reading("counting-loss", evidence, "a counter was read as the loss", figures, line)
 
 
 def _is_whole_loss(log: ParsedRows, name: str) -> bool:
@@ -135,7 +137,7 @@ def _evaluations(log: ParsedRows) -> Iterator[Doubt]:
     """More evaluations than records: what trains was read as an evaluation, or the other way round."""
     records = log.records.height
     steps = log.evals.filter(pl.col("name") == "val_loss")["step"].n_unique()
-    if records >= LEAST_UNREAD and steps > 2 * records:
+    if records >= LEAST and steps > 2 * records:
         yield about_reading(
             "evaluations",
             f"{steps:,} steps have a validation loss, and {records:,} records were read",
@@ -146,7 +148,7 @@ def _evaluations(log: ParsedRows) -> Iterator[Doubt]:
         return
     lines = log.evals["line"].n_unique()
     has_step = records and log.records["step"].count() > 0
-    if lines > records >= LEAST_UNREAD and not has_step and "loss" not in log.records.columns:
+    if lines > records >= LEAST and not has_step and "loss" not in log.records.columns:
         yield about_reading(
             "evaluations",
             f"{lines:,} lines are evaluations, and none of {records:,} records has a step or a loss",
@@ -163,7 +165,7 @@ def _two_losses(log: ParsedRows) -> Iterator[Doubt]:
     steps = losses.group_by("phase", "attempt", "step", "name", maintain_order=True)
     spread = steps.agg(pl.col("value").min(), pl.col("value").max().alias("most"), pl.col("line").last())
     two = spread.filter(pl.col("most") - pl.col("value") > ROUNDED * pl.col("most").abs())
-    if two.height >= LEAST_UNREAD and two.height > 0.5 * spread.height:
+    if two.height >= LEAST and two.height > 0.5 * spread.height:
         figures = "validation losses" if two["name"][0] == "val_loss" else "average precisions"
         yield about_reading(
             "two-losses",
@@ -172,62 +174,6 @@ def _two_losses(log: ParsedRows) -> Iterator[Doubt]:
             {"two": two.height, "steps": spread.height},
             two["line"][0],
         )
-
-
-def _unread(log: ParsedRows) -> Iterator[Doubt]:
-    """Lines that look like records and were not read."""
-    count, records = len(log.rejects), log.records.height
-    if count >= LEAST_UNREAD and count > MOST_UNREAD * (count + records):
-        yield about_reading(
-            "unread-lines",
-            f"{count:,} lines look like records and were not read, beside {records:,} that were",
-            "--rejects lists them with their reasons",
-            {"unread": count, "records": records},
-            log.rejects[0].line,
-        )
-
-
-def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
-    """A loss that is printed more than half as often as there are records, and that was not read.
-
-    A tenth is enough if it begins behind the last record, any if it is of a held-out set of which nothing was read.
-    """
-    name, count, line = log.unread or ("", 0, 0)
-    if is_score(name) and _is_read(log, name):
-        return
-    rows = log.records.height or log.evals["line"].n_unique()
-    often = count > 0.5 * rows and count > _epochs_passed(log)
-    last: Any = log.records["line"].max()
-    often = often or (last is not None and line > last and count > 0.1 * rows)
-    kind = "record" if log.records.height else "evaluation"
-    often = often or is_score(name) or (is_evaluation(legal(name)) and log.evals.is_empty())
-    if rows and count >= LEAST_UNREAD and often:
-        yield about_reading(
-            "unread-losses",
-            f"{count:,} figures of {name} were not read, beside {text.counted(rows, kind)}",
-            "another line of the training has them",
-            {"name": name, "unread": count, "read": rows},
-            line,
-        )
-
-
-def _is_read(log: ParsedRows, name: str) -> bool:
-    """Whether a score of that kind was read elsewhere: `accuracy` where `acc` was not."""
-    kind = name.split()[-1].lower()[:3]
-    return any(kind in read.lower() for read in (*log.metrics(), *log.evals["name"].unique()))
-
-
-def _epochs_passed(log: ParsedRows) -> int:
-    """The number of epochs, if there are several records in each: every epoch may print its mean as well.
-
-    A bar of an epoch gives one record and, with its redraws, as many losses as batches.
-    """
-    rows = log.records
-    if log.partials.height:
-        return rows.height
-    if "epoch" not in rows.columns or not (rows["epoch"] != rows["step"]).any():
-        return 0
-    return rows.select("phase", "attempt", pl.col("epoch").floor()).drop_nulls().n_unique()
 
 
 def _date_order(log: ParsedRows) -> Iterator[Doubt]:
@@ -257,6 +203,7 @@ def _are_equal(values: pl.Series, others: pl.Series) -> bool:
 CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     step_doubts.falls,
     step_doubts.first_ahead,
+    step_doubts.one_step,
     _bare,
     step_doubts.two_of_each,
     step_doubts.totals,
@@ -267,7 +214,9 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     _two_losses,
     step_doubts.spacing,
     step_doubts.epochs_overlap,
-    _unread,
-    _unread_losses,
+    unread_doubts.lines,
+    unread_doubts.losses,
+    unread_doubts.figures,
+    unread_doubts.epochs,
     _date_order,
 )

@@ -296,9 +296,11 @@ class EvaluationLoop:
         total = _total(line.cells)
         return line.pattern.role == "part" or (total is not None and total != self._total)
 
-    def forget(self) -> None:
-        """Leaves its figures to a line that gives the result."""
-        self._last = {}
+    def forget(self, line: ParsedLine) -> None:
+        """Leaves its figures to a line that gives the result; in a section a line of other figures is none."""
+        gives_loss = any("loss" in name.lower() for name in (*line.shape.columns, *line.shape.evals))
+        if gives_loss or not self.is_section:
+            self._last = {}
 
     def result(self) -> list[ParsedLine]:
         """Its last lines, of a loop that came to its end and that no line with the result follows.

@@ -12,6 +12,7 @@ from gputel.analysis import columns
 from gputel.analysis.logs.date_order import DAY
 from gputel.analysis.logs.outcome import LogEvent, SaveEnd, Status
 from gputel.analysis.logs.patterns import Field, Reject
+from gputel.analysis.logs.unread_lines import Unread
 
 if TYPE_CHECKING:
     from gputel.analysis.doubts import Doubt
@@ -87,7 +88,7 @@ class Log:
     last_save: SaveEnd | None = None  # when it ended
     dated_by: str | None = None  # what dates its timestamps, where they have no date
     continues: bool = False  # whether its first lines speak of weights that were trained before
-    unread: tuple[str, int, int] | None = None  # a loss that no pattern has read, how often, its first line
+    unread: Unread = field(default_factory=Unread)  # what lines print that no pattern has read
     has_ambiguous_dates: bool = False  # whether their day and month may stand in either order
     binary: str | None = None  # the kind of a file that is no text, such as a checkpoint
     started: int | None = None

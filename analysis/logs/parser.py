@@ -26,7 +26,8 @@ from gputel.analysis.logs.patterns import Engine, EngineResult, Field, Hits, Pat
 from gputel.analysis.logs.prefixes import PREFIX
 from gputel.analysis.logs.records import Assembler
 from gputel.analysis.logs.setting_rows import SettingRows, measures
-from gputel.analysis.logs.unread import UnreadLosses, candidates, has_candidates, may_recur_or_measure
+from gputel.analysis.logs.training_words import candidates, has_candidates, may_recur_or_measure
+from gputel.analysis.logs.unread_lines import UnreadLines
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.infer import Inferred
@@ -86,7 +87,7 @@ class Parser:
         self.summary: dict[str, float | str] = {}
         self.config: dict[str, float | str] = {}
         self.hits: Counter[str] = Counter()  # lines by format
-        self.unread = UnreadLosses()
+        self.unread = UnreadLines()
         self._banners = 0  # lines of banners that were searched for more than one fact
         self._preamble = b""  # the lines before the first record
         self._recording = False  # whether a record or an evaluation has been read

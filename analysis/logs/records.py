@@ -182,7 +182,7 @@ class Assembler:
 
     def _end_loop_before(self, line: ParsedLine) -> None:
         if line.pattern.role in EVALUATIONS:
-            self._loop.forget()
+            self._loop.forget(line)
         elif line.pattern.role in (*SECTIONS, *RECORDS, "epoch"):
             self._end_loop()
 

@@ -83,7 +83,7 @@ def conclude(
         learned=_learned(parser),
         composed="composed" in parser.config,
         continues=TRAINED_BEFORE.search(parser.head) is not None,
-        unread=parser.unread.worst(),
+        unread=parser.unread.found(),
         has_ambiguous_dates=calendar.ambiguous,
     )
 

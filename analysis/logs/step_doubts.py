@@ -81,6 +81,21 @@ def first_ahead(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
+def one_step(log: ParsedRows) -> Iterator[Doubt]:
+    """Records that all have one step, and no epoch that tells them apart: a size was read as the step."""
+    rows = log.records.select("step", "line", *epochs(log)).filter(pl.col("step").is_not_null())
+    places = rows.select("step", *epochs(log)).unique()
+    is_epoch = bool(epochs(log)) and (places["step"] == places["epoch"]).all()
+    if rows.height >= FEWEST and places.height == 1 and not log.records["rank"].count() and not is_epoch:
+        yield about_reading(
+            "one-step",
+            f"all {rows.height:,} records are of step {rows['step'][0]:,}",
+            "another figure was read as the step",
+            {"step": rows["step"][0], "records": rows.height},
+            rows["line"][0],
+        )
+
+
 def two_of_each(log: ParsedRows) -> Iterator[Doubt]:
     """Two or three records of nearly every step, with other losses: those of another set were read as training."""
     rows = log.records

@@ -161,7 +161,7 @@ def _with_rank(log: Log, given: Log, notes: list[str]) -> Log:
         ),
         sources={**given.sources, **log.sources},
         places=list(dict.fromkeys([*log.places, *records.select("phase", "attempt").rows()])),
-        unread=None if "loss" in given.records.columns else log.unread,
+        unread=replace(log.unread, loss=None) if "loss" in given.records.columns else log.unread,
     )
 
 

@@ -8,7 +8,7 @@ record, another record, or none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -31,6 +31,7 @@ from gputel.analysis.logs.infer.named import Named, is_place
 from gputel.analysis.logs.infer.places import ROUND
 from gputel.analysis.logs.infer.roles import (
     SUMMARY,
+    is_told_apart,
     is_torn,
     role_beside,
     with_classes,
@@ -106,16 +107,24 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
         return None
     opening = [c for c in chosen if not c.metrics]
     headings = [*found.tables()] if found else announcements.patterns(main, bare, opening)
-    return _inferred(every, [*chosen, *_in_sections(candidates, chosen, found)], main, title, headings)
+    return _inferred(every, [*chosen, *_beside(candidates, chosen, main, found)], main, title, headings)
 
 
-def _in_sections(
-    candidates: Sequence[Candidate], chosen: Sequence[Candidate], found: sections.Sections | None
-) -> list[Candidate]:
-    """The measures that stand beside the loss in each section, `acc: 0.5`, as parts of the record."""
+def _beside(
+    candidates: Sequence[Candidate],
+    chosen: Sequence[Candidate],
+    main: Candidate,
+    found: sections.Sections | None,
+) -> Iterator[Candidate]:
+    """The measures that stand beside the loss, `acc: 0.5`, in sections or told apart from `val acc: 0.4`."""
     known = [line.shape for line in chosen]
-    beside = [line for line in candidates if found and line.shape not in known and found.holds(line)]
-    return [replace(line, role="part") for line in beside]
+    evaluated = [column for line in chosen if line.role == "eval" for column in line.columns]
+    for line in candidates:
+        if line.shape not in known:
+            role = found.role(line) if found else None
+            role = role or ("part" if is_told_apart(line, main, evaluated) else None)
+            if role:
+                yield replace(line, role=role)
 
 
 def _inferred(

@@ -353,6 +353,15 @@ def _trains_below(line: Candidate, main: Candidate) -> bool:
     return trains and line.is_measured and 2 * line.shape.count > main.shape.count and _alternates(line, main)
 
 
+def is_told_apart(line: Candidate, main: Candidate, evaluated: Sequence[str]) -> bool:
+    """Whether it gives, below each record, measures that evaluations give with their set: `acc`, `val_acc`."""
+    if line.role != "other" or line.place or not (line.is_measured and line.changing and main.loses):
+        return False
+    twins = all(any(name.endswith(f"_{cell.column}") for name in evaluated) for cell in line.metrics)
+    often = 0.5 <= line.shape.count / main.shape.count <= 2
+    return twins and often and line.is_terse and _alternates(line, main)
+
+
 def _is_average(line: Candidate, main: Candidate) -> bool:
     """Whether it gives means over an epoch: its names begin with `train_` and those of the records do not."""
 

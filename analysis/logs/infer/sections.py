@@ -55,10 +55,12 @@ class Sections:
         """Whether all of its lines are headings."""
         return {heading.number for heading in self.headings}.issuperset(line.shape.lines)
 
-    def holds(self, line: Candidate) -> bool:
-        """Whether it gives a measure without a place, in sections of both kinds."""
+    def role(self, line: Candidate) -> str | None:
+        """The role of a measure without a place: a part of the record, also where it stands below a set as well."""
+        if line.place or not (line.is_measured and line.changing):
+            return None
         kinds = {self.headings[at].held_out is None for at in _above(self.headings, line.shape.lines)}
-        return line.place is None and line.is_measured and bool(line.changing) and kinds == {True, False}
+        return ("part" if True in kinds else "eval") if kinds else None
 
     def tables(self) -> Iterator[LineTable]:
         """A pattern for each text that heads a section."""

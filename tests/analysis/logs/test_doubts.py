@@ -204,6 +204,14 @@ def test_loss_that_never_changes_is_doubtful(read: Read) -> None:
     assert kinds(read("".join(line(i, 2.5, lr="1e-4") for i in range(5)))) == []
 
 
+def test_loss_that_counts_is_doubtful(read: Read) -> None:
+    assert kinds(read("".join(f"lr: 1e-4 | loss: {at}.0000\n" for at in range(1, 31)))) == ["counting-loss"]
+
+
+def test_size_that_was_read_as_the_step_is_doubtful(read: Read) -> None:
+    assert kinds(read(steps([64] * 30))) == ["one-step"]
+
+
 def test_loss_that_is_the_step_is_doubtful(read: Read) -> None:
     assert kinds(read("".join(line(i, float(i), lr="1e-4") for i in range(1, 15)))) == ["copied-loss"]
 
@@ -317,7 +325,9 @@ def test_two_records_of_each_step_are_doubtful(read: Read) -> None:
     assert kinds(read(rows)) == ["several-records"]
 
 
-@pytest.mark.parametrize(("heading", "doubts"), [("Epoch [{}]", []), ("Part {}", ["steps-fall"])])
+@pytest.mark.parametrize(
+    ("heading", "doubts"), [("Epoch [{}]", []), ("Part {}", ["steps-fall", "unread-figures"])]
+)
 def test_mean_below_the_bar_of_each_epoch_is_read_nowhere_and_not_missed(
     heading: str, doubts: list[str], read: Read
 ) -> None:

@@ -273,3 +273,18 @@ def test_rate_that_stays_the_same_and_parts_of_the_loss_are_of_the_record(read: 
     )
     assert log.records.select("step", "loss", "lr", "pair_loss").row(0) == (0, 0.45, 6e-05, 0.4)
     assert log.records.height == 10
+
+
+def test_measure_below_each_record_is_of_it_where_the_evaluation_names_its_own(read: Read) -> None:
+    """Where nothing tells them apart, it may be of held-out data."""
+    text = "".join(
+        f"**** EPOCH {epoch:03d} ****\nmean loss: {3 / epoch:.4f}\naccuracy: 0.5{epoch}\n"
+        f"eval mean loss: {4 / epoch:.4f}\neval accuracy: 0.4{epoch}\n"
+        for epoch in range(1, 9)
+    )
+    log = read(text)
+    assert log.records["accuracy"].to_list() == [float(f"0.5{epoch}") for epoch in range(1, 9)]
+    assert log.evals.filter(name="eval_accuracy").height == 8
+    other = read(text.replace("eval accuracy", "eval f1"))
+    assert "accuracy" not in other.records.columns
+    assert [doubt.what for doubt in other.doubts] == ["unread-figures"]

@@ -117,3 +117,15 @@ def test_words_that_head_no_sections_in_turn_change_nothing(read: Read, text: st
     log = read(text)
     assert log.records["step"].to_list() == [*range(1, 10)]
     assert log.evals.is_empty()
+
+
+def test_measures_of_one_section_alone_are_of_its_set(read: Read) -> None:
+    log = read(
+        "".join(
+            f"epoch {e}\nTraining:\n  loss: {3 / e:.4f}\n  acc: {0.5 + e / 99:.3f}\n"
+            f"Validation:\n  loss: {4 / e:.4f}\n  f1: {0.4 + e / 99:.3f}\n"
+            for e in EPOCHS
+        )
+    )
+    assert log.records["acc"].to_list() == [round(0.5 + e / 99, 3) for e in EPOCHS]
+    assert log.evals["name"].value_counts().sort("name").rows() == [("f1", 5), ("val_loss", 5)]

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from gputel.analysis.logs.log import Log
-from gputel.analysis.logs.unread import UnreadLosses, has_candidates, may_recur_or_measure
+from gputel.analysis.logs.unread_lines import UnreadLines
 
 Read = Callable[[str], Log]
 
 
 def unread(*lines: str) -> tuple[str, int, int] | None:
-    losses = UnreadLosses()
+    losses = UnreadLines()
     losses.add("\n".join(lines).encode(), 1)
-    return losses.worst()
+    return losses.found().loss
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_mean_of_each_epoch_beside_one_record_of_it_is_no_doubt(read: Read) -> N
         for epoch in range(1, 17)
     )
     log = read(text + "\n".join(text.splitlines()[:2]) + "\n")  # the run begins again
-    assert log.unread is not None
+    assert log.unread.loss is not None
     assert (log.records.height, log.doubts) == (17, ())
 
 
@@ -119,51 +119,6 @@ def test_evaluations_that_begin_late_in_a_long_log_are_doubtful(read: Read) -> N
     log = read("".join(steps + late))
     assert [doubt.what for doubt in log.doubts] == ["unread-losses"] or log.evals.height == 9
     assert read("".join(steps)).doubts == ()
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "val loss 2.5",
-        "Verlust der Validierung: 2.5",
-        "epoch 1 took 2 minutes\nepoch 2 took 3 minutes",
-        "lr of group 0: 1e-05\nlr of group 1: nan",
-        "train time: 1 day, 0:01:02\ntrain time: 2:01:02",
-    ],
-)
-def test_lines_that_measure_or_recur_may_have_a_format(lines: str) -> None:
-    assert may_recur_or_measure(lines.encode())
-
-
-@pytest.mark.parametrize(
-    "lines",
-    ["Total number of training tokens: 6,710,886,400", "tokens for training: 5 billion\ntraining time 10.5m"],
-)
-def test_single_facts_beside_records_have_none(lines: str) -> None:
-    assert not may_recur_or_measure(lines.encode())
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "LOSS 2.5",
-        "bpb: 1",
-        "F1 of all",
-        "mae 3",
-        "lr 0.1",
-        "5 it/s",
-        "12/300  3.4G  0.5",
-        "Perdita 3",
-        "损失 2",
-    ],
-)
-def test_words_of_training_make_a_line_a_candidate(line: str) -> None:
-    assert has_candidates(line.encode())
-
-
-@pytest.mark.parametrize("line", ["", "\n\n", "since then", "maestro", "f10", "a/b", "separated"])
-def test_words_within_words_make_no_candidate(line: str) -> None:
-    assert not has_candidates(line.encode())
 
 
 def test_scores_that_no_pattern_reads_are_doubtful(read: Callable[[str], Log]) -> None:

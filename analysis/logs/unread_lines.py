@@ -1,24 +1,27 @@
-"""Lines that no pattern reads: which of them may be of the training, and the losses that they print.
+"""Lines that no pattern reads -> what they print: losses, lines of one shape that recur, epochs.
 
-`UnreadLosses` looks at those lines, and at the records that came without any loss. Lines
-about the best model so far, averages and weights of losses do not count: they repeat what is read elsewhere.
-`candidates` are the lines from which a format may be inferred.
+Records that came without any loss are looked at as well. Lines about the best model so far, averages and weights of
+losses do not count: they repeat what is read elsewhere.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputel.analysis.logs.lines import Chunk, line_at
 from gputel.analysis.logs.outcome import RECORDS
 from gputel.analysis.logs.patterns import EngineResult, Hits, lazy_regex
+from gputel.analysis.logs.signs import shortened
 
 MOST = 8 << 20  # bytes that are looked at
 SAMPLE = 50  # records of a pattern in one chunk that are looked at
 LEAST = 3
+LONGEST, MOST_LINES = 600, 10_000  # of the lines that are searched for shapes
+MOST_SHAPES, MOST_FIGURES = 50, 200
 _FOREIGN = "损失 損失 ロス 손실".split()
 _NEEDLES = (b"loss", b"nll", b"perplexity", *(word.encode() for word in _FOREIGN))
 _WORDS = rb"loss(?:es)?|nll|perplexity|" + "|".join(_FOREIGN).encode()
@@ -34,50 +37,29 @@ _SCORED = lazy_regex(
     rb"(?i)^(?=.{0,60}(?<![a-z])(?:epochs?|step|iter(?:ation)?)\W{0,3}\d).{0,120}?"
     rb"(?P<name>(?<![a-z])%b(?![a-z]))[ )\]]{0,2} ?[:=] ?\d*\.\d(?P<behind>)" % _SCORE_NAME
 )
-_REPEATS = lazy_regex(
-    rb"(?i)best|improv|sav(?:ed|ing)|minim|maxim|lowest|early stop|average|\bmean\b|\bavg|reduc|\bload"
+_AGAIN = (
+    rb"best|improv|sav(?:ed|ing)|minim|maxim|lowest|early stop|average|\bmean\b|\bavg|reduc|\bload"
     rb"|epoch \d+ (?:done|finished|summary)"
 )
-
-
-@dataclass(frozen=True)
-class _Vocabulary:
-    """Words in lower case, as literals and as regexes with the literals without which these cannot match.
-
-    One regex for all of them takes 300 ns a byte, a hundred times as long as looking for literals.
-    """
-
-    literals: tuple[bytes, ...]
-    needles: tuple[bytes, ...]
-    regex: re.Pattern[bytes]
-
-    def is_in(self, small: bytes) -> bool:
-        """Whether lines in lower case hold any of the words."""
-        return any(word in small for word in self.literals) or (
-            any(needle in small for needle in self.needles) and self.regex.search(small) is not None
-        )
-
-
-_MEASURES = _Vocabulary(
-    (
-        *b"loss nll ppl perplex entropy xent rmse objective cost reward acc multiclass err score".split(),
-        *b"objf recon psnr auc".split(),
-        # letters beyond ASCII keep their case
-        *"verlust perte rdida 损失 損失 ロス 손실 отер ОТЕР лосс Лосс".encode().split(),
-        *"熵 エントロピー 엔트로피 нтроп".encode().split(),
-    ),
-    tuple(b"bpb bpc mae return f1 ce mse perd".split()),
-    lazy_regex(
-        rb"bp[bc]\b|\bmae\b|(?<![a-z])returns?(?![a-z])|f1\b|\b[bc]?ce\b|\bmse\b|(?<![a-z])perd(?:as?|ita)(?![a-z])"
-    ),
+_REPEATS = lazy_regex(rb"(?i)" + _AGAIN)
+_NUMBER = lazy_regex(rb"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+_UNIT = rb"(?:s|secs?|seconds|ms|m|mins?|minutes|h|hours|[kmgt]i?b|it/s)\b"
+# a number with a decimal point and without a unit, and not the end of a clock or of a version
+_FIGURE = lazy_regex(rb"(?i)(?<![\w.])(?<!\d:)[-+]?\d+\.\d+(?:e[-+]?\d+)?(?!\w|\.\d| ?%b)" % _UNIT)
+# lines about time, memory and rates, about what is set or summed up, and those that repeat what is read elsewhere
+_ASIDE = lazy_regex(
+    rb"(?i)%b|time|took|takes|elapsed|mem|speed|fps|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|setup|size|param"
+    rb"|version|\blr\b|learning|weight|ratio|temperature|threshold|scale|clip|epsilon|\b(?:eps|beta|gamma|alpha)\b"
+    rb"|\b(?:min|max|std|total|overall|final|higher|lower|macro|micro)\b|tensor\(|class|rewritten" % _AGAIN
 )
-_OTHERS = _Vocabulary(
-    tuple(b"norm learn train epoch seconds".split()),
-    tuple(b"lr rate time avg /".split()),
-    lazy_regex(rb"lr\b|rate\b|\btime\b|\bavg|/ ?s(?:ec)?\b|\d/\d+ +\d[\d.]*g +\d"),
+# figures that have a name: rows of tables and text have none
+_NAMED = lazy_regex(
+    rb"[a-zA-Z\x80-\xff][^=:\d]{0,20}(?:\d{1,2}[^=:\d]{0,3})?[=:]\s{0,9}[\[({'\"]{0,2}[-+]?\d+\.\d"
 )
-_WORD = lazy_regex(rb"[a-z]{3,}")
-_IN_VALUES = {b"nan", b"inf", b"infinity", b"day", b"days"}
+_EPOCH = lazy_regex(
+    rb"(?i)(?<![a-z])(?:epoch|epoca|epoche)(?: (?:number|no\.?|num|#))?['\"]?[\]\s:=#\[(-]{0,4}"
+    rb"0*(\d{1,6})(?![\d.]|e[-+]?\d)"
+)
 
 
 def is_score(name: str) -> bool:
@@ -85,37 +67,28 @@ def is_score(name: str) -> bool:
     return re.fullmatch(_SCORE_NAME.decode(), name, re.IGNORECASE) is not None
 
 
-def has_candidates(lines: bytes) -> bool:
-    """Whether any of these lines has a word that lines of training have."""
-    small = lines.lower()
-    return _MEASURES.is_in(small) or _OTHERS.is_in(small)
+class Recurring(NamedTuple):
+    """Lines that differ in numbers alone: the first of them, how many there are, and figures of some of them."""
+
+    text: str
+    lines: int
+    line: int
+    figures: tuple[float, ...]
 
 
-def candidates(lines: bytes) -> bytes:
-    """The lines that may speak of training, a tenth of a long log."""
-    return b"\n".join(line for line in lines.split(b"\n") if has_candidates(line))
+@dataclass(frozen=True)
+class Unread:
+    """What lines print that no pattern has read."""
+
+    loss: tuple[str, int, int] | None = None  # the one printed most often, how often, and its first line
+    recurring: tuple[Recurring, ...] = ()
+    epochs: tuple[int, ...] = ()  # the numbers that lines name
 
 
-def may_recur_or_measure(lines: bytes) -> bool:
-    """Whether two of these lines may be of one kind, or one names a measure; otherwise no format is in them.
+class UnreadLines:
+    """Keeps lines that no pattern has read.
 
-    Lines of one kind end with the same word. Most logs of a known format have a few other lines, such as a banner
-    and a total at the end, and inferring a format from them costs as much as reading ten thousand records.
-    """
-    if _MEASURES.is_in(lines.lower()):
-        return True
-    ends = [_last_word(line) for line in lines.lower().split(b"\n")]
-    return len(set(ends)) < len(ends)
-
-
-def _last_word(line: bytes) -> bytes:
-    return next((word for word in reversed(_WORD.findall(line)) if word not in _IN_VALUES), b"")
-
-
-class UnreadLosses:
-    """Counts losses that were printed and not read.
-
-    Lines are looked at when the answer is asked for: a log that is read again with an inferred format has others.
+    They are looked at when the answer is asked for: a log that is read again with an inferred format has others.
     """
 
     def __init__(self) -> None:
@@ -148,9 +121,43 @@ class UnreadLosses:
         """Whether the records print losses, and none was read: they are of another format."""
         return not self._loses and self._passed >= max(LEAST, 0.5 * self._records)
 
-    def worst(self) -> tuple[str, int, int] | None:
-        """The loss that was left unread most often, how often, and the line of its first figure; else a score."""
-        return self._most_often(_NEEDLES, _LOSS) or self._most_often(_SCORES, _SCORED)
+    def found(self) -> Unread:
+        """What they print; of losses the one that was left unread most often, else a score."""
+        loss = self._most_often(_NEEDLES, _LOSS) or self._most_often(_SCORES, _SCORED)
+        return Unread(loss, tuple(self._recurring()), tuple(sorted({*self._epochs()})))
+
+    def _recurring(self) -> Iterator[Recurring]:
+        """Lines of one shape that stand in several places between records, and whose figures change."""
+        figures: defaultdict[bytes, list[bytes]] = defaultdict(list)
+        lines: defaultdict[bytes, list[tuple[int, bytes]]] = defaultdict(list)
+        places: defaultdict[bytes, set[int]] = defaultdict(set)
+        for place, number, line in self._some():
+            if (found := _FIGURE.findall(line)) and _NAMED.search(line) and not _ASIDE.search(_english(line)):
+                shape = _NUMBER.sub(b"#", line)
+                figures[shape] += found
+                lines[shape].append((number, line))
+                places[shape].add(place)
+        for shape, (first, *others) in sorted(lines.items(), key=lambda pair: -len(pair[1]))[:MOST_SHAPES]:
+            printed = {float(figure) for figure in figures[shape][:MOST_FIGURES]}
+            if min(len(places[shape]), len(printed)) >= LEAST:
+                yield Recurring(shortened(first[1].strip()), 1 + len(others), first[0], tuple(printed))
+
+    def _some(self) -> Iterator[tuple[int, int, bytes]]:
+        """The first lines: the place between records, the number and the text of each."""
+        left = MOST_LINES
+        for place, (region, first) in enumerate(self._unread):
+            for number, line in enumerate(region.split(b"\n", left)[:left], start=first):
+                left -= 1
+                if b"." in line and len(line) <= LONGEST:
+                    yield place, number, line
+            if left <= 0:
+                return
+
+    def _epochs(self) -> Iterator[int]:
+        """The epochs that lines name."""
+        for region, _ in self._unread:
+            for _, line in _speaking(region, (b"poch",)):
+                yield from map(int, _EPOCH.findall(line))
 
     def _most_often(
         self, needles: Sequence[bytes], figures: re.Pattern[bytes]

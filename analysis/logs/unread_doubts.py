@@ -1,0 +1,139 @@
+"""Doubts about what a log prints and the reading has nowhere: lines like records, losses, figures, epochs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from gputel.analysis import text
+from gputel.analysis.doubts import Doubt, about_reading
+from gputel.analysis.logs.names import is_evaluation, legal
+from gputel.analysis.logs.unread_lines import LEAST, is_score
+
+if TYPE_CHECKING:
+    from gputel.analysis.logs.parsed_rows import ParsedRows
+
+MOST = 0.02  # share of lines like records that were not read
+READ = 0.2  # share of the figures of recurring lines that are read elsewhere
+DIGITS = (1, 2, 3)  # to which figures are rounded where they are printed again
+SCALES = (1.0, 0.01, 100.0, 0.001, 1000.0)  # per cent and thousandths, as units are normalised
+_HELD_OUT = re.compile(r"(?i)(?<![a-z])(?:vali?|valid|validat\w*|eval\w*|test\w*|dev)(?![a-z])")
+
+
+def lines(log: ParsedRows) -> Iterator[Doubt]:
+    """Lines that look like records and were not read."""
+    count, records = len(log.rejects), log.records.height
+    if count >= LEAST and count > MOST * (count + records):
+        yield about_reading(
+            "unread-lines",
+            f"{count:,} lines look like records and were not read, beside {records:,} that were",
+            "--rejects lists them with their reasons",
+            {"unread": count, "records": records},
+            log.rejects[0].line,
+        )
+
+
+def losses(log: ParsedRows) -> Iterator[Doubt]:
+    """A loss that is printed more than half as often as there are records, and that was not read.
+
+    A tenth is enough if it begins behind the last record, any if it is of a held-out set of which nothing was read.
+    """
+    name, count, line = log.unread.loss or ("", 0, 0)
+    if is_score(name) and _is_read(log, name):
+        return
+    rows = log.records.height or log.evals["line"].n_unique()
+    often = count > 0.5 * rows and count > _epochs_passed(log)
+    last: Any = log.records["line"].max()
+    often = often or (last is not None and line > last and count > 0.1 * rows)
+    often = often or is_score(name) or (is_evaluation(legal(name)) and log.evals.is_empty())
+    if rows and count >= LEAST and often:
+        yield about_reading(
+            "unread-losses",
+            f"{count:,} figures of {name} were not read, beside {_rows(log)}",
+            "another line of the training has them",
+            {"name": name, "unread": count, "read": rows},
+            line,
+        )
+
+
+def _is_read(log: ParsedRows, name: str) -> bool:
+    """Whether a score of that kind was read elsewhere: `accuracy` where `acc` was not."""
+    kind = name.split()[-1].lower()[:3]
+    return any(kind in read.lower() for read in (*log.metrics(), *log.evals["name"].unique()))
+
+
+def figures(log: ParsedRows) -> Iterator[Doubt]:
+    """Lines that recur between records, and whose figures the reading has nowhere.
+
+    Of an epoch with several records the training's own figures are their mean.
+    """
+    for recurring in log.unread.recurring:
+        is_mean = recurring.lines <= _epochs_passed(log) and not _HELD_OUT.search(recurring.text)
+        if is_mean or not (log.records.height or log.evals.height):
+            continue
+        if len(_read(log, recurring.figures)) <= READ * len(recurring.figures):
+            yield about_reading(
+                "unread-figures",
+                f"{recurring.lines:,} lines such as `{_short(recurring.text)}` were not read, beside {_rows(log)}",
+                "they have figures of the training or of an evaluation",
+                {"line": recurring.text, "unread": recurring.lines},
+                recurring.line,
+            )
+            return
+
+
+def _read(log: ParsedRows, printed: tuple[float, ...]) -> set[float]:
+    """Those of the printed figures that the reading has, or an evaluation with more digits."""
+    scaled = pl.Series([figure * scale for figure in printed for scale in SCALES]).implode()
+    found: set[float] = {value for value in log.summary.values() if isinstance(value, float)}
+    for frame in (log.records, log.evals, log.partials):
+        for values in frame.get_columns():
+            if values.dtype.is_float():
+                found.update(values.filter(values.is_in(scaled)).to_list())
+    measured = log.evals["value"].drop_nulls()
+    rounded = {value for digits in DIGITS for value in measured.round(digits)}
+    return {
+        figure for figure in printed if figure in rounded or any(figure * scale in found for scale in SCALES)
+    }
+
+
+def epochs(log: ParsedRows) -> Iterator[Doubt]:
+    """Epochs that lines name one after another, and records without a step or an epoch."""
+    named, rows = log.unread.epochs, log.records
+    is_row = len(named) >= LEAST and named[-1] - named[0] <= 2 * len(named)
+    places = [rows[name] for name in ("epoch", "step") if name in rows.columns]
+    if rows.height and is_row and not any(values.count() for values in places):
+        yield about_reading(
+            "unread-epochs",
+            f"lines name {len(named):,} epochs, and none of {_rows(log)} has an epoch or a step",
+            "the epochs stand on lines that were not read",
+            {"epochs": len(named), "records": rows.height},
+            None,
+        )
+
+
+def _epochs_passed(log: ParsedRows) -> int:
+    """The number of epochs, if there are several records in each: every epoch may print its mean as well.
+
+    A bar of an epoch gives one record and, with its redraws, as many losses as batches.
+    """
+    rows = log.records
+    if log.partials.height:
+        return rows.height
+    if "epoch" not in rows.columns or not (rows["epoch"] != rows["step"]).any():
+        return 0
+    return rows.select("phase", "attempt", pl.col("epoch").floor()).drop_nulls().n_unique()
+
+
+def _rows(log: ParsedRows) -> str:
+    """What was read, in words."""
+    if log.records.height:
+        return text.counted(log.records.height, "record")
+    return text.counted(log.evals["line"].n_unique(), "evaluation")
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= 80 else line[:79] + "…"

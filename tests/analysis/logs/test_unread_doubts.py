@@ -1,0 +1,115 @@
+"""What a log prints and the reading has nowhere is a doubt, and what repeats or explains what was read is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputel.analysis.logs.log import Log
+from gputel.analysis.logs.unread_lines import Unread, UnreadLines
+
+Read = Callable[[str], Log]
+
+
+def found(text: str) -> Unread:
+    lines = UnreadLines()
+    for at, region in enumerate(text.encode().split(b"RECORD\n")):
+        lines.add(region, at)
+    return lines.found()
+
+
+def lines_with(line: str) -> str:
+    return "RECORD\n".join(line.format(0.5 + at / 10, at) + "\n" for at in range(4))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CP: {0:.2f}, CR: 0.25",
+        "Evaluation over 10 episodes: {0:.3f}",
+        "[info] step={1} L_x={0:.3f}",
+        "Rank-1  : {0:.2f}",
+        "Top1: {0:.2f}%",
+    ],
+)
+def test_lines_that_recur_between_records_with_other_figures_are_found(line: str) -> None:
+    (recurring,) = found(lines_with(line)).recurring
+    assert (recurring.lines, recurring.line, recurring.text) == (4, 0, line.format(0.5, 0))
+    assert {0.5, 0.6, 0.7, 0.8} <= {*recurring.figures}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "took: {0:.2f} s",
+        "validation took {0:.2f}: {0:.2f}",
+        "cache: {0:.2f}GB",
+        "best score: {0:.2f}",
+        "cat 0.8 {0:.2f}",
+        "temperature: {0:.2f}",
+        "at 2024-03-01 10:00:0{0:.2f}",
+        "version: 1.{0:.2f}",
+        "count: {1}",
+        "pi: 3.14",
+        "global_step/sec: {0:.2f}",
+    ],
+)
+def test_times_settings_best_values_and_rows_of_tables_are_not(line: str) -> None:
+    assert found(lines_with(line)).recurring == ()
+
+
+def test_lines_in_one_place_are_a_report() -> None:
+    assert found("".join(f"score of set {at}: 0.{at}1\n" for at in range(9))).recurring == ()
+
+
+def training(between: str, epochs: int = 12) -> str:
+    """A log whose epochs have two records each and, between them, a line that no pattern reads."""
+    return "".join(
+        f"epoch {epoch} step {2 * epoch + at} loss: {3 / (2 * epoch + at):.4f} lr: 1e-3\n"
+        + between.format(epoch, 0.3 + epoch / 7, 3 / (2 * epoch + at)) * (at == 1)
+        for epoch in range(1, epochs + 1)
+        for at in (0, 1)
+    )
+
+
+def unread(log: Log) -> list[str]:
+    return [doubt.what for doubt in log.doubts if doubt.what.startswith("unread")]
+
+
+def test_figures_of_a_held_out_set_that_stand_nowhere_are_doubtful(read: Read) -> None:
+    (doubt,) = read(training("test> x = {1:.4f}, y = 0.3\n")).doubts
+    assert (doubt.what, doubt.line, doubt.figures["unread"]) == ("unread-figures", 3, 12)
+    assert doubt.evidence == "12 lines such as `test> x = 0.4429, y = 0.3` were not read, beside 24 records"
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "-> CP: {1:.4f} of all\n",  # once an epoch: their mean
+        "test> again: {2:.4f}\n",
+        "test> the best is {1:.4f}: {1:.4f}\n",
+    ],
+)
+def test_means_of_epochs_and_figures_that_are_read_elsewhere_are_not(read: Read, between: str) -> None:
+    assert unread(read(training(between))) == []
+
+
+@pytest.mark.parametrize(("above", "doubts"), [(60, []), (30, ["unread-figures"])])
+def test_score_that_an_evaluation_has_with_more_digits_is_read(
+    above: int, doubts: list[str], read: Read
+) -> None:
+    lines = "".join(
+        f"epoch {epoch} train_loss: {3 / epoch:.4f} val_loss: {4 / epoch:.4f} val_acc: {60 + epoch * 1.234:.3f}\n"
+        f"Network on test images: {above + epoch * 1.234:.1f}%\n"
+        for epoch in range(1, 12)
+    )
+    assert unread(read(lines)) == doubts
+
+
+def test_epochs_above_records_without_a_step_are_doubtful(read: Read) -> None:
+    heading = "===> now epoch {0} of the run\n"
+    record = "loss: {0:.4f}, lr: 1e-3\n"
+    log = read("".join(heading.format(at) + record.format(4 / at) for at in range(1, 15)))
+    assert unread(log) == ["unread-epochs"] or log.records["step"].to_list() == [*range(1, 15)]
+    assert unread(read("".join(record.format(4 / at) for at in range(1, 15)))) == []
