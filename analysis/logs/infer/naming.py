@@ -259,8 +259,9 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
     """The longest end of the printed name that the vocabulary knows, else the name itself."""
     key, unit = slot.key or "", "clock" if slot.kind == "clock" else slot.scale or slot.unit or ""
     for end in _ends(key):
-        if end != key and end in FOREIGN and (len(end) <= SHORT or end in SETS):
-            continue  # `error rate` is no learning rate, `accuracy validation` no loss
+        foreign = end in FOREIGN or end.lower() in RATES
+        if end != key and foreign and (len(end) <= SHORT or end in SETS):
+            continue  # `Win Rate` is no learning rate, `accuracy validation` no loss
         what = words.field(end.encode(), unit.encode())
         if key.lower() in SPANS and unit:
             break  # `took 0.25s`: before a value with a unit it is no name
