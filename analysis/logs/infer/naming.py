@@ -80,7 +80,8 @@ _PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
     r"(?i)(?:^|[\W_])(?:data|load\w*|batching|forward|fwd|backward|bwd|optim\w*|update|sampl\w*|collect\w*|learn\w*|inference)"
     r"[ _-]*(?:time|took|duration|secs?|seconds)(?:$|[\W_])"
 )
-_SPEED = re.compile(r"(?i)(?:fps|sps|ips|speed|throughput)[\W_]")
+# `fps step`, a speed, and `Local Epoch` of a client, which begins again in each round
+_NO_PLACE = re.compile(r"(?i)(?:(?:fps|sps|ips|speed|throughput)[\W_]|local[\W_]epochs?$)")
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
 
 
@@ -265,8 +266,8 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
         what = words.field(end.encode(), unit.encode())
         if key.lower() in SPANS and unit:
             break  # `took 0.25s`: before a value with a unit it is no name
-        if end != key and end in PLACES and _SPEED.match(key):
-            continue  # `fps step: 52340`
+        if end != key and end.lower() in PLACES and _NO_PLACE.match(key):
+            continue
         own = (legal(end), f"{legal(end)}_", _with_unit(end, unit))
         if what and (what.column not in own or what.column in _KNOWN):
             return _sane(Named(slot, what.column, unit or _assumed_unit(what), key), column)
