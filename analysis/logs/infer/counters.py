@@ -97,7 +97,17 @@ def rises(column: Sequence[bytes]) -> bool:
     is_long = len(values) >= _ALWAYS and min(values) >= _LONG
     always = is_long and all(b > a for a, b in pairwise(values))  # a clock that began elsewhere
     grows = rising >= 0.9 * (len(values) - 1) and values[-1] > 3 * max(values[0], 1e-9)
-    return len(values) > 3 and (grows or always)
+    return len(values) > 3 and (grows or always or _rises_anew(values))
+
+
+def _rises_anew(values: Sequence[float]) -> bool:
+    """Whether it is the clock of runs, which rises and begins again with each; one slow step is none."""
+    begun = [0, *(at for at, (a, b) in enumerate(pairwise(values), 1) if b < a), len(values)]
+    first, last = max(pairwise(begun), key=lambda run: run[1] - run[0])
+    run = values[first:last]
+    low = max(run[0], 1e-9)
+    gradual = run[len(run) // 2] > 1.5 * low and run[-1] > 3 * low
+    return 4 * (len(begun) - 1) <= len(values) and len({*run}) > max(3, len(run) / 2) and gradual
 
 
 def has_fractions(column: Sequence[bytes]) -> bool:

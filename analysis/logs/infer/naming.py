@@ -18,6 +18,7 @@ from gputel.analysis.logs.infer.counters import (
     declines,
     drops,
     falls,
+    goes_on,
     has_fractions,
     integers,
     is_text,
@@ -235,13 +236,20 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     named = _known(slot, column, words)
     if named.column in _SIZES and has_fractions(column):
         return replace(named, column=f"{named.column}_")  # `depth: 0.53`, a measure
-    if named.column == "total_steps" and rises(column) and len({*column}) > len(column) / 2:
+    if named.column == "total_steps" and _is_done(column):
         return replace(named, column="step")  # `total/steps`, which counts those that are done
     if named.column == "loss" and _is_list(slot, shape):
         return replace(named, column="losses")
     is_ordinal = shape.literals[slot.at].endswith(b"#") and not is_place(named)
     is_product = slot.at > 0 and shape.words[slot.at - 1].endswith(b"(* ")
     return replace(named, column=None) if is_ordinal or is_product else named  # `Test net output #1`
+
+
+def _is_done(column: Sequence[bytes]) -> bool:
+    """Whether a number of steps counts those that are done, perhaps in several runs."""
+    changes = sum(a != b for a, b in pairwise(column))
+    done = integers(column) or []
+    return 2 * changes >= len(column) and (rises(column) or (len(done) > 3 and goes_on(done)))
 
 
 def _is_list(slot: Slot, shape: LineShape) -> bool:

@@ -25,3 +25,17 @@ def test_time_of_day_in_the_place_of_an_epoch_is_no_fraction() -> None:
     """A damaged line moved it there: found by benchmarks/fuzz.py --seed 20261971."""
     assert not counters.has_fractions([b"1", b"10:00:00", b"2"])
     assert counters.has_fractions([b"1", b"10:00:00", b"1,000.5"])
+
+
+@pytest.mark.parametrize(
+    ("times", "rises"),
+    [
+        ((10, 71, 132, 193, 254, 10, 71, 133, 195, 257), True),
+        ((10, 71, 132, 193, 254, 315), True),
+        ((10, 10, 10, 40, 10, 10, 10, 10, 10, 10), False),
+        ((10, 12, 11, 13, 10, 12, 11, 13, 12, 10), False),
+    ],
+    ids=["two runs", "one run", "slow step", "steps"],
+)
+def test_clock_of_a_run_begins_again_with_the_next(times: tuple[int, ...], rises: bool) -> None:
+    assert counters.rises([str(time).encode() for time in times]) is rises
