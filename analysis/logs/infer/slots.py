@@ -47,6 +47,11 @@ _BOTH_LOSSES = lazy_regex(
     rf"(?i)(?:(?P<what>[a-z].*?)[ _]*[(\[ ] ?)?(?P<first>{_OF_TWO}) ?/ ?(?P<second>{_OF_TWO})"
     r"(?:[)\]]| (?P<behind>\w+))?"
 )
+_SCORE = r"acc(?:uracy)?|f1|auc|m?iou|dice|psnr|ppl|perplexity"
+# `Accuracy (Loss): 0.5 (1.37)`; a loss in brackets behind a loss says which one it is
+_MEASURES = lazy_regex(
+    rf"(?i)(?P<of>.*?)(?P<first>{_SCORE}|loss) ?\((?P<second>(?!(?P=first)){_SCORE}|loss)\)?"
+)
 _AVERAGED = lazy_regex(r"(?:avg|average|mean|smoothed|running)[ _](.+)")
 _A_STEP = lazy_regex(r"(?i)(?:step|iter|iteration|epoch|round|batch|update)s?$")
 # `(50 iterations in`, `(51 effective words)`
@@ -109,7 +114,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
             both = _BOTH.fullmatch(row[-1].key or "") if slot.column == "total" else None
             if both:
                 row[-1], slot = replace(row[-1], key=both[1]), replace(slot, key=both[2], column=None)
-            row[-1], slot = _both_losses(row[-1], slot)
+            row[-1], slot = _both_measures(*_both_losses(row[-1], slot))
         if behind[:1] in (")", "]") and _is_source(slot, left, shape):
             slot = replace(slot, key=None, column="source")
         if slot.key is None and slot.column is None:
@@ -273,6 +278,14 @@ def _both_losses(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
         return before, slot
     keys = [f"{names[each]} {what}" for each in ("first", "second")]
     return replace(before, key=keys[0]), replace(slot, key=keys[1], column=None)
+
+
+def _both_measures(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
+    """Names two measures as the words before them do: `Accuracy (Loss): 0.5 (1.37)` gives no average."""
+    names = _MEASURES.fullmatch(before.key or "") if slot.key == f"{before.key}()" else None
+    if names is None or "loss" not in (names["first"] + names["second"]).lower():
+        return before, slot
+    return replace(before, key=names["of"] + names["first"]), replace(slot, key=names["of"] + names["second"])
 
 
 def _as_aside(slot: Slot, shape: LineShape) -> Slot:
