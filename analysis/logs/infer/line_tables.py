@@ -16,6 +16,9 @@ from gputel.analysis.logs.infer.named import Named, is_place
 from gputel.analysis.logs.infer.shapes import CUTOFF, ORDINAL, PADDED, UNIT, LineShape, numbered_name
 
 _ANY = r"\S+(?: \S+)?"
+_DATE = (
+    r"-\d\d-\d\d[ T]"  # the rest of one that another process wrote into the number: `2.042026-05-31 10:15:32`
+)
 _NUMBER = f"(?:{values.GRAMMAR.decode()}|N/A|n/a|None|null|-)"
 _IGNORED = {"number": _NUMBER, "clock": values.TIME_GRAMMAR.decode()}
 _PLAIN = r"[^\s|,;]+"  # enough to recognize a torn line
@@ -171,7 +174,7 @@ def _end(shape: LineShape, at: int) -> str:
     if not rest:
         if shape.slots > at + 1:
             return ""
-        return r"(?![\w.,+-]*\w)" if _is_row(shape) else r"(?![\w.]*\w)"
+        return r"(?![\w.,+-]*\w)" if _is_row(shape) else rf"(?![\w.]*\w|{_DATE})"
     whole = shape.slots == at + 1 and len(rest) <= _LONGEST_END
     return _literal(rest if whole else rest[:2].rstrip())
 
