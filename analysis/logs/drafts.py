@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gputel.analysis.logs import names
 from gputel.analysis.logs.frames import Row
-from gputel.analysis.logs.line_kinds import PLACES, LinePlan
+from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, PLACES, LinePlan
 from gputel.analysis.logs.patterns import Pattern
 
 
@@ -72,10 +72,13 @@ class OpenRecord:
             return not any(name in self.cells for name in new)
         if step is None or step != self.step or self._is_elsewhere(line):
             return False
-        known = [name in self.cells or name in self.evals for name in new]
-        if not any(known) or not _is_counted(line):
-            return not any(known)
-        return line.pattern not in self.kinds or (not all(known) and self._sums_up(line))
+        known = [name for name in new if name in self.cells or name in self.evals]
+        measured = [name for name in new if name not in CIRCUMSTANCES]
+        if known and not _is_counted(line):  # each line of an epoch may say how long it took so far
+            return line.pattern not in self.kinds and measured != [] and CIRCUMSTANCES.issuperset(known)
+        if not known:
+            return True
+        return line.pattern not in self.kinds or (len(known) < len(new) and self._sums_up(line))
 
     def _sums_up(self, line: ParsedLine) -> bool:
         """Whether it ends the epoch of the record: it prints the same loss once more, and evaluates."""
