@@ -220,7 +220,8 @@ def _sets(shape: LineShape, lines: Sequence[bytes]) -> bool:
     """Whether they are commands, printed arguments, checkpoints loaded, or pairs below `Hyperparameters:`."""
     if setting_lines.sets(shape.example) in ("command", "call", "loaded"):
         return shape.count < max(OFTEN, _MOST_SETTINGS * len(lines))
-    return shape.count < OFTEN and all(setting_lines.below_heading(lines, at) for at in shape.lines)
+    rare = shape.count < OFTEN or shape.repeats
+    return rare and all(setting_lines.below_heading(lines, at) for at in shape.lines)
 
 
 def _may_matter(cell: Named, shape: LineShape) -> bool:
@@ -269,11 +270,8 @@ def _is_headed(candidate: Candidate, lines: Sequence[bytes]) -> bool:
 
 def heading(lines: Sequence[bytes], number: int, *, through: bool) -> bytes:
     """The nearest line above with text, without the signs drawn around it; `through` passes over figures."""
-    for line in reversed(lines[max(0, number - _BLOCK) : number]):
-        text = line.strip(_DRAWN)
-        if text and not (through and _FIGURE.fullmatch(text)):
-            return text
-    return b""
+    above = (line.strip(_DRAWN) for line in reversed(lines[max(0, number - _BLOCK) : number]))
+    return next((text for text in above if text and not (through and _FIGURE.fullmatch(text))), b"")
 
 
 def _loses_below(lines: Sequence[bytes], number: int) -> bool:

@@ -121,6 +121,11 @@ class LineShape:
         return tuple(map(english, self.words))
 
     @property
+    def repeats(self) -> bool:
+        """Whether few of its values differ, as where a program that is started again prints its settings."""
+        return all(2 * len({*self.column(at)}) < self.count for at in range(self.slots))
+
+    @property
     def spoken(self) -> bytes:
         """The first such line in English, without its prefix."""
         return b"".join(

@@ -74,3 +74,18 @@ def test_dict_with_many_words_is_a_configuration_and_one_with_a_word_is_not() ->
         b"{'dir': './out', 'gpu': False, 'amp': True, 'weights': None, 'model': 'gcn'}"
     )
     assert not setting_lines.is_wordy(b"{'mode': 'train', 'loss': 0.5, 'lr': 0.001}")
+
+
+OPTIONS = "--- Options ---\nL: 15\nbatchSize: 256\nlearning_rate: 0.001\nvalidation_freq: 50\n--- End ---\n"
+
+
+def test_settings_that_each_of_many_runs_prints_are_none_of_its_figures(read: Read) -> None:
+    """A log to which a program is appended each time that it is started, and often fails."""
+    log = read(OPTIONS * 30 + RECORDS)
+    assert log.records.height == 9
+    assert set(log.evals["name"]) == {"val_loss"}
+
+
+def test_results_below_the_settings_of_each_trial_are_read(read: Read) -> None:
+    trials = "".join(f"Parameters:\n\nepoch {n} loss {3 - n / 10:.2f}\n" for n in range(1, 21))
+    assert read(trials).records["step"].to_list() == [*range(1, 21)]
