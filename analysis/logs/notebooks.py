@@ -1,7 +1,8 @@
 """The JSON of a notebook (`.ipynb`) -> what its cells printed, each line with its number in the file.
 
-A notebook keeps each printed line as a string in a list. Code, pictures and other JSON become empty lines. A
-notebook without line breaks stays as it is.
+A notebook keeps each printed line as a string in a list. A table of HTML in which a trainer shows its progress
+becomes rows with tabs between the cells; one of pandas is printed as plain text, too. Code, pictures and other JSON
+become empty lines. A notebook without line breaks stays as it is.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ _OPENS = re.compile(rb'\s*"(?:text|traceback|text/plain)"\s*:\s*\[\s*$')
 _STRING = re.compile(rb'\s*(?:"(?:text|text/plain)"\s*:\s*)?(?P<text>"(?:[^"\\]|\\.)*")\s*,?\s*$')
 _NAMED = re.compile(rb'\s*"(?:text|text/plain)"\s*:\s*"')
 _ENDS = re.compile(rb"[\r\n]+")
+_HTML = re.compile(rb'\s*"text/html"\s*:\s*(?P<list>\[\s*$)?')
+_TAGS = re.compile(r"<tr(?P<style>[^>]*)>|<t(?P<kind>[hd])[^>]*>(?P<cell>[^<]*)</t[hd]>|(?P<ends></tr>)")
+_HTML_STRING = re.compile(rb'\s*(?:"text/html"\s*:\s*)?(?P<text>"(?:[^"\\]|\\.)*")\s*,?\s*$')
 
 
 class NotebookText:
@@ -27,6 +31,7 @@ class NotebookText:
     def __init__(self) -> None:
         self._is_notebook: bool | None = None
         self._printed = False  # inside a list of printed lines
+        self._table: HtmlTable | None = None  # inside a list of lines of HTML
 
     def read(self, chunk: Chunk) -> Chunk:
         """Returns the chunk as it was printed; the same chunk if the log is no notebook."""
@@ -48,13 +53,55 @@ class NotebookText:
         if _OPENS.match(line):
             self._printed = True
             return b""
+        html = _HTML.match(line)
+        if html:
+            self._table = HtmlTable()
+        if html and html["list"]:
+            return b""
+        if self._table is not None:
+            return self._row(self._table, line)
         string = _STRING.match(line) if self._printed or _NAMED.match(line) else None
         self._printed = self._printed and string is not None
-        try:
-            text = json.loads(string["text"]) if string else ""
-        except ValueError:
-            return b""
-        return ESCAPES.sub(b"", text.encode(errors="replace"))
+        return ESCAPES.sub(b"", _text_of(string).encode(errors="replace"))
+
+    def _row(self, table: HtmlTable, line: bytes) -> bytes:
+        string = _HTML_STRING.match(line)
+        if string is None or _HTML.match(line):
+            self._table = None
+        return "\n".join(table.rows(_text_of(string))).encode(errors="replace")
+
+
+class HtmlTable:
+    """Reads the lines of HTML of one output, and gives the rows that end in each.
+
+    A table without a heading sums up a run. A frame of pandas aligns its heading right.
+    """
+
+    def __init__(self) -> None:
+        self._cells: list[str] = []
+        self._has_heading = self._is_frame = False
+
+    def rows(self, html: str) -> list[str]:
+        rows = []
+        for tag in _TAGS.finditer(html):
+            if tag["cell"] is not None:
+                self._has_heading = self._has_heading or tag["kind"] == "h"
+                self._cells.append(tag["cell"].strip())
+            elif tag["ends"]:
+                is_read = self._has_heading and not self._is_frame and any(self._cells)
+                rows += ["\t".join(self._cells)] if is_read else []
+                self._cells = []
+            else:
+                self._is_frame = self._is_frame or "right" in tag["style"]
+        return rows
+
+
+def _text_of(string: re.Match[bytes] | None) -> str:
+    """The text of a string of JSON; nothing where it is none."""
+    try:
+        return str(json.loads(string["text"])) if string else ""
+    except ValueError:
+        return ""
 
 
 def _is_notebook(data: bytes) -> bool:

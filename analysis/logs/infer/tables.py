@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from gputel.analysis.logs.infer.dialects import MEASURE
 from gputel.analysis.logs.infer.named import Named
 from gputel.analysis.logs.infer.naming import name_as
 from gputel.analysis.logs.infer.shapes import PLAIN_ROW, LineShape, cut, without_unit
@@ -24,9 +25,8 @@ HEADLESS = (
 ABOVE = 6  # lines between a heading and its first row: rules, a warning
 _HIGH_ABOVE = 12  # of a heading without any figure, above a summary of the data
 FURTHEST = 400
-_EMPTY = (
-    rb"(?:(?<=[\s|,;])|^)(?:-{1,3}|N/?A|n/?a|None|#na#)(?=[\s|,;]|$)"  # a cell in which nothing was measured
-)
+# a cell in which nothing was measured
+_EMPTY = rb"(?:(?<=[\s|,;])|^)(?:-{1,3}|N/?A|n/?a|None|No log|#na#)(?=[\s|,;]|$)"
 _MARK = lazy_regex(_EMPTY)
 _BETWEEN = lazy_regex(rb"(?:[\s|,;\[\]]|%b)*" % _EMPTY)
 # `| train | 1.15 | 0.39 |`
@@ -34,6 +34,8 @@ _LABEL = lazy_regex(rb"(?i)[\s|]*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eva
 _WIDE_CELLS = lazy_regex(r"\t|\s{2,}")
 _TITLE = lazy_regex(rb"[\s|]*(?P<name>[A-Za-z][\w/ -]*?)\s*\|\s*")
 _SET = lazy_regex(r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)(?: set)?")
+_VALIDATED = lazy_regex(r"(?i)(?:val|valid|validation|eval)[ _]loss")
+_NAMES_SET = lazy_regex(r"(?i)train|val|test|eval|dev")
 _LETTER = lazy_regex(rb"[A-Za-z]")
 _TOKEN = lazy_regex(rb"[^\s|]+")
 _WORDS = lazy_regex(rb"[^\s|]+(?: [^\s|]+)*")
@@ -73,7 +75,7 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
         if titles:
             if _is_headed_otherwise(shape, lines, line):
                 return None
-            titles = _stacked(titles, line, next(above, b""))
+            titles = _of_validation(_stacked(titles, line, next(above, b"")))
             keys = [None if at in asides else titles[places[at] + labeled] for at in range(shape.slots)]
             held_out = label is not None and not label["set"].lower().startswith(b"train")
             named = name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
@@ -237,6 +239,18 @@ def _stacked(titles: list[str], heading: bytes, above: bytes) -> list[str]:
     if not all(u.start() == w.start() or u.end() == w.end() for u, w in zip(upper, lower, strict=True)):
         return titles
     return [f"{u.group().decode(errors='replace')} {title}" for u, title in zip(upper, titles, strict=True)]
+
+
+def _of_validation(titles: list[str]) -> list[str]:
+    """The titles, of which measures behind a validation loss are its own: `Validation Loss`, then `Accuracy`.
+
+    Not where one of them names a set itself, `train_acc`.
+    """
+    at = next((at for at, title in enumerate(titles) if _VALIDATED.fullmatch(title)), len(titles))
+    measures = {title for title in titles[at + 1 :] if MEASURE.search(title)}
+    if any(_NAMES_SET.search(title) for title in measures):
+        return titles
+    return [f"val {title}" if title in measures else title for title in titles]
 
 
 def _below(heading: bytes, lines: Sequence[bytes], shape: LineShape) -> tuple[list[str] | None, str]:

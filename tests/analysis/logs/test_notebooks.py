@@ -69,3 +69,60 @@ def test_other_json_stays_as_it_is() -> None:
     data = b'{\n "step": 1,\n "loss": 2.5\n}\n'
     chunk = Chunk(data, 1, None)
     assert NotebookText().read(chunk) is chunk
+
+
+def html(*rows: Sequence[str], align: str) -> Any:
+    """A table with its heading aligned: a trainer's is aligned left, and pandas aligns it right."""
+    lines = ["<table>\n", "  <thead>\n", f' <tr style="text-align: {align};">\n']
+    for kind, row in zip("h" + "d" * len(rows), rows, strict=False):
+        lines += [*(f"<t{kind}>{cell}</t{kind}>\n" for cell in row), "</tr>\n", "<tr>\n"]
+    plain = ["<IPython.core.display.HTML object>"]
+    return {
+        "output_type": "display_data",
+        "metadata": {},
+        "data": {"text/html": lines, "text/plain": plain},
+    }
+
+
+TABLE = [
+    ("Step", "Training Loss", "Validation Loss", "Acc"),
+    ("100", "2.5", "No log", "0.25"),
+    ("200", "1.5", "No log", "0.5"),
+    ("300", "1.25", "1.75", "0.625"),
+]
+
+
+def test_the_table_of_a_trainer_is_read(tmp_path: Path) -> None:
+    """`No log` says that nothing was measured; the accuracy is that of the validation."""
+    path = tmp_path / "train.ipynb"
+    path.write_text(notebook(html(*TABLE, align="left")))
+    run = gputel.parse(path)
+    assert run.steps["step"].to_list() == [100, 200, 300]
+    assert run.steps["loss"].to_list() == [2.5, 1.5, 1.25]
+    evals = run.evals.partition_by("name", as_dict=True)
+    assert evals[("val_loss",)]["value"].to_list() == [1.75]
+    assert evals[("val_Acc",)]["value"].to_list() == [0.25, 0.5, 0.625]
+
+
+def test_a_table_without_alignment_is_read_and_one_without_heading_is_not(tmp_path: Path) -> None:
+    """An early fastai writes the first; a summary of wandb is the second."""
+    path = tmp_path / "train.ipynb"
+    lines = ["Total time: 00:34 <p><table style='width:300px'>\n", "  <tr>\n"]
+    lines += ["<th>epoch</th>\n", "<th>train_loss</th>\n", "<th>valid_loss</th>\n", "</tr>\n"]
+    for row in (("1", "2.5", "2.75"), ("2", "1.5", "1.75")):
+        lines += ["<tr>\n", *(f"<td>{cell}</td>\n" for cell in row), "</tr>\n"]
+    summary = "<table class='wandb'><tr><td>train/loss</td><td>0.5</td></tr></table>"
+    outputs = [{"output_type": "display_data", "data": {"text/html": some}} for some in (lines, [summary])]
+    path.write_text(notebook(*outputs))
+    run = gputel.parse(path)
+    assert run.steps["loss"].to_list() == [2.5, 1.5]
+    assert run.evals["value"].to_list() == [2.75, 1.75]
+    assert "0.5" not in NotebookText().read(Chunk(path.read_bytes(), 1, None)).data.decode()
+
+
+def test_a_frame_of_pandas_is_read_once(tmp_path: Path) -> None:
+    """Its plain text is printed beside the HTML."""
+    path = tmp_path / "train.ipynb"
+    path.write_text(notebook(stream(*PRINTED), html(*TABLE, align="right")))
+    assert gputel.parse(path).steps["loss"].to_list() == [2.5, 1.5, 1.25]
+    assert gputel.parse(path).evals.height == 3
