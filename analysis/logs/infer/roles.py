@@ -95,11 +95,15 @@ def _evaluates_epoch(line: Candidate, main: Candidate, header: Candidate | None)
 def _is_part(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
     if line.place is not None or (header is None and line.loses and _says_the_same(line, main)):
         return False  # `total: 48s` for `total: 182ms` makes a record, too
+    if main.shape.is_boxed and not line.shape.is_boxed:
+        return False
     return _belongs(line, main, header) or _trains_below(line, main) or _gives_rate(line, main)
 
 
 def _is_no_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
-    """A line that lacks what a record has, an example in a text, or the mean over an epoch."""
+    """A line that lacks what a record has or says what was saved, an example in a text, the mean over an epoch."""
+    if SAVES.match(line.shape.words[0]):
+        return True
     lacks = (line.place is None and not _says_the_same(line, main)) or not line.evidence or not line.speaks
     return lacks or line.is_quoted > main.is_quoted or _is_average(line, main)
 

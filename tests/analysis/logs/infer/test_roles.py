@@ -288,3 +288,15 @@ def test_measure_below_each_record_is_of_it_where_the_evaluation_names_its_own(r
     other = read(text.replace("eval accuracy", "eval f1"))
     assert "accuracy" not in other.records.columns
     assert [doubt.what for doubt in other.doubts] == ["unread-figures"]
+
+
+def test_line_that_says_what_was_saved_is_no_record(read: Read) -> None:
+    lines = []
+    for step in range(1, 41):
+        loss = 10 / step
+        lines.append(f"Epoch: {step // 10}, Batch: {step % 10}, Loss: {loss}, Accuracy: {1 / (1 + loss)}\n")
+        if step % 4 == 0:
+            lines.append(f"Saving model at iteration {step} with loss {loss} and accuracy {1 / (1 + loss)}\n")
+    log = read("".join(lines))
+    assert log.records.height == 40
+    assert log.records["attempt"].n_unique() == 1
