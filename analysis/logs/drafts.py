@@ -57,8 +57,9 @@ class OpenRecord:
         self.end = self.line.number
 
     def ends_above(self, line: ParsedLine) -> bool:
-        """Whether it has several lines and a step, and the line stands right below them."""
-        return len(self.kinds) > 1 and self.step is not None and line.number == self.end + 1
+        """Whether it has a step and several lines, or a loss and an evaluation, and the line stands right below."""
+        is_open = len(self.kinds) > 1 or (bool(self.evals) and "loss" in self.cells)
+        return is_open and self.step is not None and line.number == self.end + 1
 
     def takes(self, line: ParsedLine, step: float | None) -> bool:
         """Whether a line of another shape reports the same step and adds to the record (docs/parse.md, rule 7).

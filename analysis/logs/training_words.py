@@ -44,6 +44,7 @@ _OTHERS = _Vocabulary(
     tuple(b"lr rate time avg /".split()),
     lazy_regex(rb"lr\b|rate\b|\btime\b|\bavg|/ ?s(?:ec)?\b|\d/\d+ +\d[\d.]*g +\d"),
 )
+_HEADING = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|vali?\w*|test)(?: (?:results?|metrics|scores?))?[ *#=:-]*$")
 _WORD = lazy_regex(rb"[a-z]{3,}")
 _IN_VALUES = {b"nan", b"inf", b"infinity", b"day", b"days"}
 
@@ -55,8 +56,14 @@ def has_candidates(lines: bytes) -> bool:
 
 
 def candidates(lines: bytes) -> bytes:
-    """The lines that may speak of training, a tenth of a long log."""
-    return b"\n".join(line for line in lines.split(b"\n") if has_candidates(line))
+    """The lines that may speak of training, a tenth of a long log; with the heading of an evaluation above them."""
+    kept: list[bytes] = []
+    above = b""
+    for line in lines.split(b"\n"):
+        if has_candidates(line):
+            kept += [above, line] if _HEADING.search(above) else [line]
+        above = line
+    return b"\n".join(kept)
 
 
 def may_recur_or_measure(lines: bytes) -> bool:

@@ -25,6 +25,7 @@ from gputel.analysis.logs.infer import (
 )
 from gputel.analysis.logs.infer.candidates import Candidate, is_best, make_candidate
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
+from gputel.analysis.logs.infer.headings import EVALUATION
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
 from gputel.analysis.logs.infer.losses import is_average
 from gputel.analysis.logs.infer.named import Named, is_place
@@ -157,9 +158,13 @@ def _frequent(all_shapes: Sequence[LineShape]) -> list[LineShape]:
 
 
 def _evaluates_beside(line: Candidate) -> bool:
-    """Whether it evaluates, in a log of a known format: it recurs with other values, or says only the loss."""
+    """Whether it evaluates, in a log of a known format: it recurs with other values, or says only the loss.
+
+    A lone `loss = 0.72` below a heading repeats one of the figures beside it.
+    """
     again = line.shape.count > 1 and bool(line.changing)
-    bare = line.columns == ["val_loss"] and line.is_terse and not SUMMARY.search(line.shape.spoken)
+    says = EVALUATION.search(line.shape.spoken) and not SUMMARY.search(line.shape.spoken)
+    bare = line.columns == ["val_loss"] and line.is_terse and bool(says)
     return line.role in ("eval", "mixed") and line.is_measured and (again or bare)
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import pairwise
 
-from gputel.analysis.logs import formats, names, setting_lines, values
-from gputel.analysis.logs.infer import rewards, tables
+from gputel.analysis.logs import formats, names, setting_lines
+from gputel.analysis.logs.infer import headings, rewards, tables
 from gputel.analysis.logs.infer.counters import SAMPLES, integers
 from gputel.analysis.logs.infer.dialects import MEASURE, PARTS
+from gputel.analysis.logs.infer.headings import EVALUATION
 from gputel.analysis.logs.infer.line_tables import compile_line
 from gputel.analysis.logs.infer.named import PLACES, Named, is_place
 from gputel.analysis.logs.infer.naming import name, vocabulary
@@ -26,17 +27,7 @@ _RECURS = 20  # lines; with two losses each they are of a training, however long
 _MOST_VALUES, _MOST_BESIDE = 40, 10  # of a rare line: of a list or a tree; beside a place and no measure
 _MOST_SETTINGS = 0.3  # share of the lines; `python train.py | step 5` may stand in front of all of them
 OFTEN = 3  # lines; a rarer shape must have a value with a known name
-_EVALUATION = re.compile(  # but for `val_loss_best`
-    rb"(?i)(?<![a-z_-])(?:vali?|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)"
-    rb"(?![a-z]|[\w/-]*[_-](?:best|min|max)\b)"
-)
-_FIGURE = re.compile(rb"(?:# )?[\w /-]+[:=]\s*(?:%b)%%?(?: \([+-]?[\d.]+\))?" % values.GRAMMAR)
-_SCORES = re.compile(rb"(?i)(?:scores?|results?)(?: on \w+)?:?")
-_LOSES = re.compile(rb"(?i)loss|\blr\b|learning|grad")
-_DRAWN = b" \t=-*#_|>"
-_BLOCK = 40  # lines between a heading and a figure of its block
 _OPTION = re.compile(rb"\s*--[a-z]")  # `--epochs 10`, of a command
-_HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
 _BEGINS = re.compile(rb"(?i)\W*(?:vali?|valid|validation|eval|evaluation|test|dev)(?!\w)")
 _LEARNS = re.compile(r"(?i)\blr\b|learn")
 # `best_of_4` and `best@4` are measures of their own; `error of best model` is measured when it is printed
@@ -216,6 +207,15 @@ def make_candidate(shape: LineShape, lines: Sequence[bytes], *, crowded: bool = 
     return _with_role(made, headed=_is_headed(made, lines))
 
 
+def _is_headed(made: Candidate, lines: Sequence[bytes]) -> bool:
+    """Whether the lines around it say that it evaluates, and not its own words."""
+    if headings.say_evaluation(made.shape, lines, in_block=made.place is None):
+        return True
+    named = [cell.source for cell in made.metrics]
+    may_be = not (made.evidence or made.place or any(map(rewards.REWARD.search, named)))
+    return may_be and headings.is_above_best(named, made.shape, lines)
+
+
 def _sets(shape: LineShape, lines: Sequence[bytes]) -> bool:
     """Whether they are commands, printed arguments, checkpoints loaded, or pairs below `Hyperparameters:`."""
     if setting_lines.sets(shape.example) in ("command", "call", "loaded"):
@@ -253,33 +253,6 @@ def _says_something(cell: Named) -> bool:
     return is_place(cell) or any(regex.search(text) for regex in (MEASURE, rewards.REWARD, rewards.EPISODE))
 
 
-def _is_headed(candidate: Candidate, lines: Sequence[bytes]) -> bool:
-    """Whether a line such as `Test Error:` stands above, with nothing but other figures in between.
-
-    A line that says its place is in no block of figures. `Scores:` is such a line where no loss stands below it.
-    """
-    shown = candidate.shape.lines[:20]
-    above = [heading(lines, number, through=candidate.place is None) for number in shown]
-    if not all(_HEADING.fullmatch(line) for line in above):
-        return False
-    scored = candidate.place is None and all(_SCORES.fullmatch(line) for line in above)
-    return all(_EVALUATION.match(line) for line in above) or (
-        scored and not any(_loses_below(lines, number) for number in shown)
-    )
-
-
-def heading(lines: Sequence[bytes], number: int, *, through: bool) -> bytes:
-    """The nearest line above with text, without the signs drawn around it; `through` passes over figures."""
-    above = (line.strip(_DRAWN) for line in reversed(lines[max(0, number - _BLOCK) : number]))
-    return next((text for text in above if text and not (through and _FIGURE.fullmatch(text))), b"")
-
-
-def _loses_below(lines: Sequence[bytes], number: int) -> bool:
-    """Whether this figure or one below it in the block is a loss or a rate of the training."""
-    block = (line.strip(_DRAWN) for line in lines[number : number + _BLOCK])
-    return any(_LOSES.search(line) for line in takewhile(_FIGURE.fullmatch, block))
-
-
 def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
     """Gives the shape the role that its own words and names say."""
     bare = _without_number_in_front(candidate)
@@ -291,7 +264,8 @@ def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
         return replace(candidate, role="eval", named=tuple(_without_samples(candidate)))
     if evals:
         return replace(candidate, role="mixed")
-    by_words = _evaluates(candidate, headed=headed) or _scores(candidate) or _is_with_best(candidate)
+    boxed = headed and candidate.shape.is_boxed and candidate.place is None  # whatever it gives
+    by_words = boxed or _evaluates(candidate, headed=headed) or _scores(candidate) or _is_with_best(candidate)
     if by_words or _is_quotient(candidate):
         return as_evaluation(candidate)
     return candidate
@@ -299,7 +273,7 @@ def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
 
 def _evaluates(candidate: Candidate, *, headed: bool) -> bool:
     """Whether its words, and not its names, say that it evaluates."""
-    speaks = headed or _EVALUATION.search(b" ".join(candidate.shape.english)) is not None
+    speaks = headed or EVALUATION.search(b" ".join(candidate.shape.english)) is not None
     if not speaks or not any(MEASURE.search(named.column or "") for named in candidate.metrics):
         return False
     begins = _BEGINS.match(candidate.shape.english[0]) is not None
@@ -380,7 +354,7 @@ def _is_epoch(candidate: Candidate, begins_with: bytes) -> bool:
     """Whether it is `Epoch 3/10` above the lines of that epoch, and not prose about epochs."""
     words = begins_with.split(b" - ")[-1]  # `ResNet18 - Epoch 3/10`
     begins = words.lstrip(b" =-*#[>").lower().startswith((b"ep", b"start", b"begin", b"train"))
-    begins = begins and not (_OPTION.match(words) or _EVALUATION.search(b" ".join(candidate.shape.english)))
+    begins = begins and not (_OPTION.match(words) or EVALUATION.search(b" ".join(candidate.shape.english)))
     return (
         begins
         and set(candidate.columns) <= {"epoch", "epochs"}

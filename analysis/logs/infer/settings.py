@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from gputel.analysis.logs import setting_lines
-from gputel.analysis.logs.infer.candidates import OFTEN, Candidate, heading
+from gputel.analysis.logs.infer.candidates import OFTEN, Candidate
+from gputel.analysis.logs.infer.headings import heading
 from gputel.analysis.logs.infer.named import PLACES
 
 _THRESHOLD = re.compile(r"(?i)(?:^|[\W_])thr(?:esh(?:old)?)?s?(?:$|[\W_])")  # measures nothing

@@ -81,3 +81,35 @@ def test_bare_set_beside_a_training_loss_alone_is_a_loss(read: Callable[[str], L
     """Beside a named loss `Train: 0.81, Val: 0.72` are scores; without the training's they may be losses."""
     log = read("\n".join(f"Epoch {e}, Loss: {3 / e:.4f}, Val: {3.1 / e:.4f}" for e in range(1, 6)))
     assert log.evals["name"].unique().to_list() == ["val_loss"]
+
+
+def test_figure_above_the_best_so_far_is_an_evaluation(read: Read) -> None:
+    """It belongs to the validation loss on the line above."""
+    log = read(
+        log_of(
+            "[{e}/30] Train loss: {loss:.4f}, Valid loss: {b:.4f}\n"
+            "Current_accuracy : {a:.3f}, Current_norm_ED : {b:.2f}\n"
+            "Best_accuracy    : 0.810, Best_norm_ED : 0.90\n"
+        )
+    )
+    accuracy = log.evals.filter(name="Current_accuracy")
+    assert accuracy["step"].to_list() == log.records["step"].to_list() == list(EPOCHS)
+    assert accuracy["value"][0] == 0.51
+    assert not any("Best" in name for name in log.evals["name"])
+
+
+def test_reward_above_the_best_one_is_no_evaluation(read: Read) -> None:
+    log = read("".join(f"Episode {e}\nreward: {2.5 * e}\nbest reward: {2.5 * e}\n" for e in EPOCHS))
+    assert log.evals.height == 0
+
+
+def test_figure_below_a_heading_is_read_beside_a_known_format(read: Read) -> None:
+    log = read(
+        log_of(
+            "Iteration:  5%|#     | {e}/99 [00:10<01:00,  4.50it/s, loss={loss:.4f}, lr=1e-5]\n"
+            "05/02/2022 21:29:30 - INFO - __main__ -   ***** Eval results  *****\n"
+            "05/02/2022 21:29:30 - INFO - __main__ -     acc = {a:.3f}\n"
+        )
+    )
+    assert log.records["step"].to_list() == list(EPOCHS)
+    assert log.evals["value"].to_list() == [round(0.5 + e / 100, 3) for e in EPOCHS]
