@@ -176,6 +176,18 @@ def _two_losses(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
+def _cut_lines(log: ParsedRows) -> Iterator[Doubt]:
+    """Lines that end at one column, wherever their words and numbers are."""
+    if log.cut_at is not None and (log.records.height or log.evals.height):
+        yield about_reading(
+            "cut-lines",
+            f"lines end at column {log.cut_at:,}, each elsewhere in its words and numbers",
+            "they were copied from a terminal of that width, so last figures may lack digits or be missing",
+            {"column": log.cut_at},
+            None,
+        )
+
+
 def _date_order(log: ParsedRows) -> Iterator[Doubt]:
     """Dates such as 03/04/2026 that may be of two months."""
     if log.has_ambiguous_dates and log.records["time"].count():
@@ -218,5 +230,6 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     unread_doubts.losses,
     unread_doubts.figures,
     unread_doubts.epochs,
+    _cut_lines,
     _date_order,
 )

@@ -89,6 +89,7 @@ class Log:
     dated_by: str | None = None  # what dates its timestamps, where they have no date
     continues: bool = False  # whether its first lines speak of weights that were trained before
     unread: Unread = field(default_factory=Unread)  # what lines print that no pattern has read
+    cut_at: int | None = None  # the column at which a terminal cut its lines
     has_ambiguous_dates: bool = False  # whether their day and month may stand in either order
     binary: str | None = None  # the kind of a file that is no text, such as a checkpoint
     started: int | None = None

@@ -14,6 +14,7 @@ import polars as pl
 from gputel.analysis import columns
 from gputel.analysis.logs import counting, events, frames, outcome, quotations
 from gputel.analysis.logs.clock_jumps import ClockJump, clock_jump
+from gputel.analysis.logs.cut_lines import cut_column
 from gputel.analysis.logs.date_order import Calendar
 from gputel.analysis.logs.frames import EVALS, PARTIALS, RECORDS, Frame, Places, Together
 from gputel.analysis.logs.log import DEFAULT_PHASE, Log, ReadyResults
@@ -84,6 +85,7 @@ def conclude(
         composed="composed" in parser.config,
         continues=TRAINED_BEFORE.search(parser.head) is not None,
         unread=parser.unread.found(),
+        cut_at=cut_column(parser.head.splitlines()[:-1]) or cut_column(parser.tail),
         has_ambiguous_dates=calendar.ambiguous,
     )
 

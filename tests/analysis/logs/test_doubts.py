@@ -341,3 +341,14 @@ def test_mean_below_the_bar_of_each_epoch_is_read_nowhere_and_not_missed(
         for part in range(1, 9)
     ]
     assert kinds(read("".join(parts))) == doubts
+
+
+def test_lines_that_a_terminal_cut_are_doubtful_and_rows_of_a_table_are_not(read: Read) -> None:
+    lines = [
+        f"iter {at}: loss {3 / at:.4f}, lr {1e-3 / at}, time {90 + 20 * (at % 7) / 3:.2f}ms, mfu {at % 13}.50%"
+        for at in range(1, 300)
+    ]
+    assert kinds(read("\n".join(lines))) == []
+    assert "cut-lines" in kinds(read("\n".join(line[:40] for line in lines)))
+    rows = [f"| {at:5d} | {3 / at:8.4f} | {at % 13:12d} |" for at in range(1, 300)]
+    assert "cut-lines" not in kinds(read("\n".join(["|  step |     loss |      samples |", *rows])))
