@@ -27,6 +27,8 @@ ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 FAR = 0.5  # how far, by its share, a first loss may be from ln(vocabulary)
 # what an agent counts; not every record need be of an update
 COUNTS = re.compile(r"(?i)(?:(?:total|num|env)_)*(?:time_?steps?|frames?|env_?steps?|interactions)")
+# GRPO's loss is 0 where a batch is used once: the mean of the advantages of a group is
+_ADVANTAGED = re.compile(r"(?i)(?:^|[_/])(?:rewards?|advantages?)(?:$|[_/])")
 LOSSES = re.compile(r"(?i)loss|nll|\bce\b|xent|entropy|objective|cost|ppl|mse|mae|error|elbo|bp[bc]")
 
 
@@ -88,6 +90,8 @@ def _constant(log: ParsedRows) -> Iterator[Doubt]:
     losses = rows["loss"].filter(is_finite)
     line = rows["line"].filter(is_finite).first()
     if len(losses) < step_doubts.FEWEST:
+        return
+    if losses[0] == 0 and any(map(_ADVANTAGED.search, log.metrics())) and _is_constant(losses):
         return
     if _is_constant(losses):
         evidence = f"the loss is {losses[0]:.4g} in all {len(losses):,} records"

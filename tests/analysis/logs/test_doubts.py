@@ -204,6 +204,12 @@ def test_loss_that_never_changes_is_doubtful(read: Read) -> None:
     assert kinds(read("".join(line(i, 2.5, lr="1e-4") for i in range(5)))) == []
 
 
+def test_loss_of_grpo_may_be_zero_throughout(read: Read) -> None:
+    assert kinds(read("".join(line(i, 0.0, grad_norm=0.5 + i / 64, reward=i / 16) for i in range(12)))) == []
+    assert kinds(read("".join(line(i, 0.0, grad_norm=0.5 + i / 64) for i in range(12)))) == ["constant-loss"]
+    assert kinds(read("".join(line(i, 2.5, reward=i / 16) for i in range(12)))) == ["constant-loss"]
+
+
 def test_loss_that_counts_is_doubtful(read: Read) -> None:
     assert kinds(read("".join(f"lr: 1e-4 | loss: {at}.0000\n" for at in range(1, 31)))) == ["counting-loss"]
 
