@@ -6,6 +6,7 @@ consequences. A launcher's own error (`ChildFailedError`) is the cause only if n
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -277,14 +278,21 @@ def unread(reading: EngineResult, chunk: Chunk) -> Iterator[tuple[int, bytes, bo
         yield int(lines[gap - 1]) + 1 if gap else 0, chunk.texts(begin, end).removesuffix(b"\n"), gap > 0
 
 
-def strange(reading: EngineResult, first: int, region: bytes) -> bytes:
-    """The lines of a region that no pattern has read."""
-    numbers = np.arange(first, first + region.count(b"\n") + 1)
-    read = np.concatenate([numbers[:0], *(hits.lines for hits in reading.hits)])
-    unknown = ~np.isin(numbers, read)
+def lines_read(reading: EngineResult) -> npt.NDArray[np.bool_]:
+    """For each line of a chunk whether a pattern has read it."""
+    read = np.zeros(reading.lines, dtype=np.bool_)
+    for hits in reading.hits:
+        read[hits.lines] = True
+    return read
+
+
+def strange(read: npt.NDArray[np.bool_], first: int, region: bytes) -> tuple[bytes, Integers]:
+    """The lines of a region that no pattern has read, each with its end, and their places in the chunk."""
+    unknown = ~read[first : first + region.count(b"\n") + 1]
     if not unknown.all():
-        region = b"\n".join(np.array(region.split(b"\n"), dtype=object)[unknown])
-    return region + b"\n" if unknown.any() else b""
+        region = b"\n".join(itertools.compress(region.split(b"\n"), unknown))
+    places = np.flatnonzero(unknown) + first
+    return region + b"\n" if len(places) else b"", places
 
 
 def ends_with_record(reading: EngineResult) -> bool:

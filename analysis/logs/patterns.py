@@ -18,7 +18,7 @@ has a limited length, so that no line takes long.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, AnyStr, Literal, Protocol, cast
@@ -203,6 +203,18 @@ class Engine(Protocol):
 def lazy_regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """A regex that is compiled when first used; an error in it is raised only then."""
     return cast("re.Pattern[AnyStr]", _Lazy(source, flags))
+
+
+def any_of(alternatives: Iterable[bytes]) -> bytes:
+    """A regex for any of the alternatives, each of which begins with one byte.
+
+    Those with the same one share it, so that `re` passes over most bytes, and tries few alternatives at the others.
+    """
+    rests: dict[bytes, list[bytes]] = {}
+    for alternative in alternatives:
+        first = alternative[: 2 if alternative.startswith(b"\\") else 1]
+        rests.setdefault(first, []).append(alternative[len(first) :])
+    return b"|".join(first + b"(?:" + b"|".join(rest) + b")" for first, rest in rests.items())
 
 
 class _Lazy:

@@ -28,7 +28,9 @@ def _sign(kind: str | None, regex: bytes, fatal: Fatal | None = None) -> Sign:
 
 _SAVED_ELSEWHERE = "保存|저장|сохран".encode()
 _DONE_ELSEWHERE = (
-    "训练(?:已经?)?(?:完成|结束|完毕)|学習(?:が)?(?:完了|終了)|학습(?:이)? ?(?:완료|종료)".encode()
+    "训练(?:已经?)?(?:完成|结束|完毕)".encode(),
+    "学習(?:が)?(?:完了|終了)".encode(),
+    "학습(?:이)? ?(?:완료|종료)".encode(),
 )
 _OF_ROUND = "epoch|[ :]iter|轮|第|エポック|에폭|에포크".encode()  # `第3轮训练完成`: one of many has ended
 # Tried in this order; the first that matches decides.
@@ -157,27 +159,43 @@ COMPLETED = patterns.lazy_regex(
     rb"|\boptimization done\b"
     rb"|\bdone in [\d.]+ (?:s|m|h)"
     rb'|"percentage": 100(?:\.0)?[,}]'
-    rb"|^(?!.*(?:%b)).*(?:%b)" % (_OF_ROUND, _DONE_ELSEWHERE)
+    rb"|^(?!.*(?:%b)).*(?:%b)" % (_OF_ROUND, b"|".join(_DONE_ELSEWHERE))
 )
 DONE = Sign(None, COMPLETED)
 # Digits matter in these: `exit code 0`, `model.h5`
 _ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _COUNTS = patterns.lazy_regex(rb"xid|code|percentage|oom|usr|\.h\d")
 TRACEBACK = b"Traceback (most recent call last)"
-# Searched in lower case: ignoring case costs ten times as much, and most lines contain none of these.
-WORTH = patterns.lazy_regex(
-    rb"traceback \(most|time limit|preempt|cancelled|node failure|requeue|\bsig[a-z]{3,4}\b|signal|interrupt|\^c"
-    rb"|ctrl ?[-+]"
-    rb"|early[- ]?stop|stopp|wall[- ]?(?:time|clock)|memory|oom|exhausted|return code|alloc_failed|nccl|watchdog"
-    rb"|distbackend|childfailed|calledprocess|terminat|exitcode|exit code 0|completed? in"
-    rb"|error|core dumped|fault|assert|no space|killed"
-    rb"|\bxid\b|nan|inf\b|non-?finite|restart|resum|continuing|load|restored|\bsav[ei]|checkpoint|writ|wrote|train_runtime"
-    rb"|training (?:is|has|was|run|now|comp|fin|done|end|loop|succ)|(?:ed|done|total|end of) training"
-    rb"|epochs completed|reached|\bdone\b|exception|percentage"
-    rb"|%b|%b"
-    rb"|(?m:^[=*#~-]{3,}[^\n]*\d\d)|(?:start|beg[ai]n)(?:s|ed|ing)?\b[^\n]{0,20}\d\d|start of (?:the )?train"
-    rb"|\b(?:fold|seed|trial)[ #:=]{0,4}\d" % (_SAVED_ELSEWHERE, _DONE_ELSEWHERE)
+# Each begins with one byte, and looks behind it for what must not stand before.
+_WORTH = (
+    *rb"preempt cancelled requeue signal interrupt \^c stopp memory oom exhausted alloc_failed nccl".split(),
+    *rb"watchdog distbackend childfailed calledprocess terminat exitcode error fault assert killed".split(),
+    *rb"restart resum continuing load restored checkpoint writ wrote train_runtime reached exception".split(),
+    *rb"percentage nan inf\b non-?finite xid\b(?<!\wxid) done\b(?<!\wdone) sav(?<!\wsav)[ei]".split(),
+    *(
+        rb"sig(?<!\wsig)[a-z]{3,4}\b",
+        rb"early[- ]?stop",
+        rb"wall[- ]?(?:time|clock)",
+        rb"completed? in",
+        rb"epochs completed",
+        rb"traceback \(most",
+        rb"time limit",
+        rb"node failure",
+        rb"ctrl ?[-+]",
+        rb"return code",
+        rb"exit code 0",
+    ),
+    *(rb"core dumped", rb"no space", rb"training (?:is|has|was|run|now|comp|fin|done|end|loop|succ)"),
+    rb" training(?:(?<=ed training)|(?<=done training)|(?<=total training)|(?<=end of training))",
+    *_SAVED_ELSEWHERE.split(b"|"),
+    *_DONE_ELSEWHERE,
+    *(rb"%b(?<![^\n].)[=*#~-]{2,}[^\n]*\d\d" % mark for mark in (b"=", rb"\*", b"#", b"~", b"-")),
+    *(rb"%b(?:s|ed|ing)?\b[^\n]{0,20}\d\d" % begins for begins in (b"start", b"begin", b"began")),
+    *(rb"%b(?<!\w%b)[ #:=]{0,4}\d" % (part, part) for part in (b"fold", b"seed", b"trial")),
+    rb"start of (?:the )?train",
 )
+# Searched in lower case: ignoring case costs ten times as much, and most lines contain none of these.
+WORTH = patterns.lazy_regex(patterns.any_of(_WORTH))
 
 
 class SaveWords(NamedTuple):

@@ -12,11 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from gputel.analysis.logs.lines import Chunk, line_at
 from gputel.analysis.logs.outcome import RECORDS
 from gputel.analysis.logs.patterns import EngineResult, Hits, lazy_regex
 from gputel.analysis.logs.signs import shortened
 
+Integers = npt.NDArray[np.int64]
 MOST = 8 << 20  # bytes that are looked at
 SAMPLE = 50  # records of a pattern in one chunk that are looked at
 LEAST = 3
@@ -92,17 +96,17 @@ class UnreadLines:
     """
 
     def __init__(self) -> None:
-        self._unread: list[tuple[bytes, int]] = []  # lines, and the number of their first
+        self._unread: list[tuple[bytes, Integers]] = []  # lines between two records, and their numbers
         self._kept = 0  # bytes
         self._loses = False  # whether any record gave a loss
         self._records = 0  # records that were looked at
         self._passed = 0  # of these, lines that print a loss which was not read
 
-    def add(self, region: bytes, number: int) -> None:
-        """Keeps lines that no pattern has read; `number` is that of the first."""
-        if self._kept <= MOST:
+    def add(self, region: bytes, numbers: Integers) -> None:
+        """Keeps lines that no pattern has read, and their numbers."""
+        if region and self._kept <= MOST:
             self._kept += len(region)
-            self._unread.append((region, number))
+            self._unread.append((region, numbers))
 
     def see(self, reading: EngineResult, chunk: Chunk) -> None:
         """Looks at the records that were read."""
@@ -145,8 +149,8 @@ class UnreadLines:
     def _some(self) -> Iterator[tuple[int, int, bytes]]:
         """The first lines: the place between records, the number and the text of each."""
         left = MOST_LINES
-        for place, (region, first) in enumerate(self._unread):
-            for number, line in enumerate(region.split(b"\n", left)[:left], start=first):
+        for place, (region, numbers) in enumerate(self._unread):
+            for number, line in zip(numbers[:left].tolist(), region.split(b"\n", left), strict=False):
                 left -= 1
                 if b"." in line and len(line) <= LONGEST:
                     yield place, number, line
@@ -164,7 +168,7 @@ class UnreadLines:
     ) -> tuple[str, int, int] | None:
         names: Counter[bytes] = Counter()
         first: dict[bytes, int] = {}
-        for region, number in self._unread:
+        for region, numbers in self._unread:
             for begin, line in _speaking(region, needles):
                 if _REPEATS.search(_english(line)):
                     continue
@@ -172,7 +176,7 @@ class UnreadLines:
                     name = found["name"] or found["behind"]
                     names[name] += 1
                     if name not in first:
-                        first[name] = number + region.count(b"\n", 0, begin)
+                        first[name] = int(numbers[region.count(b"\n", 0, begin)])
         if not names:
             return None
         (name, count), *_ = names.most_common(1)

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from gputel.analysis.logs.patterns import Texts, lazy_regex, pair_style
+from gputel.analysis.logs.patterns import Texts, any_of, lazy_regex, pair_style
 
 
 def pairs(style: str, line: bytes) -> list[tuple[bytes, bytes]]:
@@ -47,6 +47,24 @@ def test_lazy_regex_compiles_when_it_is_used_and_can_be_pickled() -> None:
         lazy_regex(rb"(").search(b"x")
     regex = pickle.loads(pickle.dumps(lazy_regex(rb"l(oss)", re.IGNORECASE)))
     assert regex.search(b"LOSS").group(1) == b"OSS"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a loss", "loss"),
+        ("load it", "load"),
+        ("^c", "^c"),
+        ("acc", None),
+        ("the accuracy", "accuracy"),
+        ("", None),
+    ],
+)
+def test_any_of_alternatives_that_share_a_first_byte_is_found(text: str, found: str | None) -> None:
+    regex = re.compile(any_of([b"loss", rb"\^c", b"load", rb"accuracy(?<!\waccuracy)"]))
+    match = regex.search(text.encode())
+    assert (match and match.group().decode()) == found
+    assert regex.search(b"inaccuracy") is None
 
 
 def test_texts_know_which_are_missing() -> None:

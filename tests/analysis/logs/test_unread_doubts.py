@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from gputel.analysis.logs.log import Log
@@ -15,7 +16,7 @@ Read = Callable[[str], Log]
 def found(text: str) -> Unread:
     lines = UnreadLines()
     for at, region in enumerate(text.encode().split(b"RECORD\n")):
-        lines.add(region, at)
+        lines.add(region, np.arange(at, at + 9))
     return lines.found()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from gputel.analysis.logs.log import Log
@@ -14,7 +15,7 @@ Read = Callable[[str], Log]
 
 def unread(*lines: str) -> tuple[str, int, int] | None:
     losses = UnreadLines()
-    losses.add("\n".join(lines).encode(), 1)
+    losses.add("\n".join(lines).encode(), np.arange(1, 1 + len(lines)))
     return losses.found().loss
 
 
