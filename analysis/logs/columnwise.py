@@ -79,14 +79,14 @@ class Columnwise:
         steps = shape.step(cells, self._counting.from_zero(table.pattern))
         if not self._are_records(table, cells, steps, asides):
             return False
-        if steps is None and self._counting.tells_epoch(shape):
-            return False
         headed = table.prefixed(first - 1, end) or table.stamped(first - 1, end)
         if steps is not None and any(
             headed or len(self._waiting(aside, first - 1, steps)) for aside in asides
         ):
             return False
         rank = self._heads.time_and_rank(table, first - 1)[1]
+        if steps is None and self._counting.tells_epoch(shape, rank):
+            return False
         draft = self._records.drafts.get(rank)
         if not draft or draft.step != (None if steps is None else steps[0]):
             return False
@@ -139,12 +139,12 @@ class Columnwise:
             "attempt": place.attempt,
             "rank": rank,
         }
-        if self._counting.tells_epoch(shape):
-            same["epoch"] = self._counting.epoch({})
+        if self._counting.tells_epoch(shape, rank):
+            same["epoch"] = self._counting.epoch({}, rank)
         self._records.steps.extend(RowBlock(end - first, columns, same))
         if steps is not None:
             last = {"epoch": float(cells["epoch"][-1])} if "epoch" in cells else {}
-            self._stages.went_on(float(steps[-1]), rank, self._counting.epoch(last), end - first)
+            self._stages.went_on(float(steps[-1]), rank, self._counting.epoch(last, rank), end - first)
 
     def _evaluate(self, aside: Aside) -> None:
         table, shape, rows, _ = aside

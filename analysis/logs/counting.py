@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from gputel.analysis.logs.announced_epochs import AnnouncedEpochs
 from gputel.analysis.logs.drafts import EvaluationLoop, OpenRecord, ParsedLine, PhaseAttempt, Stages
 from gputel.analysis.logs.frames import Numbers, Row, RowBlock, Rows
 from gputel.analysis.logs.line_kinds import LinePlan
@@ -34,8 +35,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.has_fractions = False  # an epoch with a fraction was printed: no epoch of this log is a step
-        self._epoch: dict[str, float] = {}  # announced by an earlier line
-        self._has_record = False  # whether a record has come since
+        self._announced = AnnouncedEpochs()
         self._passes = 0  # of a bar since its epoch was left
         self._epochs_are_steps = False
         self._reached: float | None = None  # the epoch that the last record has for its step
@@ -50,15 +50,15 @@ class Counting:
         if not cells.get("epoch", 0.0).is_integer():
             self.has_fractions = True
 
-    def begin_epoch(self, cells: Mapping[str, float]) -> None:
+    def begin_epoch(self, cells: Mapping[str, float], rank: str | None) -> None:
         """Sets the epoch of later lines that name none."""
-        self._epoch = {name: cells[name] for name in ("epoch", "epochs") if name in cells}
-        self._has_record = False
+        named = {name: cells[name] for name in ("epoch", "epochs") if name in cells}
+        self._announced.announce(named, rank)
         self._passes = 0
 
-    def leave_epoch(self) -> None:
+    def leave_epoch(self, rank: str | None) -> None:
         """Forgets the announced epoch, whose bar has begun once more: the line of the next one is missing."""
-        self._epoch = {}
+        self._announced.leave(rank)
         self._passes += 1
 
     def from_zero(self, pattern: Pattern) -> bool:
@@ -66,31 +66,29 @@ class Counting:
         declared = pattern.first_epoch == 0 and self._first not in ((1, 0), (1, 1))
         return self._zero_based if pattern.first_epoch is None else declared
 
-    def epoch(self, cells: Mapping[str, float]) -> float | None:
-        return cells.get("epoch", self._epoch.get("epoch"))
+    def epoch(self, cells: Mapping[str, float], rank: str | None) -> float | None:
+        return cells.get("epoch", self._announced.current(rank).get("epoch"))
 
-    def tells_epoch(self, shape: LinePlan) -> bool:
+    def tells_epoch(self, shape: LinePlan, rank: str | None) -> bool:
         """Whether an earlier line announced the epoch of lines of this shape, which do not name it."""
-        return "epoch" in self._epoch and "epoch" not in shape.columns
+        return "epoch" not in shape.columns and self.epoch({}, rank) is not None
 
     def has_none(self, pattern: Pattern) -> bool:
         """Whether lines that print no step have none, because epochs do not count as steps."""
         return self.has_fractions or not pattern.whole_epochs
 
     def of_record(self, line: ParsedLine, before: float | None) -> float | None:
-        """The step of the line; `before` is that of the last record of its rank.
-
-        A step that falls leaves the announced epoch: the line of the next one is missing, or another run begins.
-        """
+        """The step of the line; `before` is that of the last record of its rank."""
         step = line.shape.step(line.cells, self.from_zero(line.pattern))
         if step is not None:
             self._reached = None
-            if line.pattern.role == "train" and self.tells_epoch(line.shape):
-                if before is not None and step < before and self._has_record:
-                    self._epoch = {}
-                else:
-                    line.cells["epoch"] = self._epoch["epoch"]
-            self._has_record = True
+            if line.pattern.role == "train" and "epoch" not in line.shape.columns:
+                is_index = line.shape.place in ("batch", "index")
+                announced = self._announced.of_record(line.rank, step, before, is_index=is_index)
+                if "epoch" in announced:
+                    line.cells["epoch"] = announced["epoch"]
+            else:
+                self._announced.note(line.rank)
             return step if step.is_integer() else None
         if self.has_none(line.pattern):
             return None
@@ -99,7 +97,7 @@ class Counting:
         if "epochs" in line.cells and "samples" not in line.cells:
             line.cells.setdefault("total_steps", line.cells["epochs"])
         if "epoch" not in line.cells:
-            line.cells.update(self._epoch)
+            line.cells.update(self._announced.of_record(line.rank, None, before, is_index=False))
         self._epochs_are_steps = self._epochs_are_steps or "epoch" in line.cells
         self._reached = line.cells.get("epoch")
         return self._reached
@@ -112,7 +110,7 @@ class Counting:
         step = line.shape.step(line.cells, self.from_zero(line.pattern))
         names_epoch = "epoch" in line.cells and line.pattern.whole_epochs
         if step is None and not self.has_fractions and (self._epochs_are_steps or names_epoch):
-            epoch = self.epoch(line.cells)
+            epoch = self.epoch(line.cells, line.rank)
             if epoch is None and not leads:
                 return self._reached
             return epoch
@@ -123,21 +121,19 @@ class Counting:
         named = {"epoch", "index"} & line.cells.keys() or loop.epoch is not None
         if loop.is_section and line.shape.place and not named:
             return line.shape.step(line.cells, self.from_zero(line.pattern))
-        return self.epoch_as_step(line.cells.get("epoch", loop.epoch))
-
-    def epoch_as_step(self, named: float | None) -> float | None:
-        """The epoch that an evaluation names, else the announced one, where epochs are steps."""
-        are_steps = self._epochs_are_steps and not self.has_fractions
-        return (self._epoch.get("epoch") if named is None else named) if are_steps else None
+        if not self._epochs_are_steps or self.has_fractions:
+            return None
+        epoch = line.cells.get("epoch", loop.epoch)
+        return self.epoch({}, line.rank) if epoch is None else epoch
 
     def of_bar(self, line: ParsedLine) -> tuple[BarKey, float | None]:
         """The key that all redraws of a bar share, and the step of the bar."""
         cells = line.cells
-        epoch = self.epoch(cells)
+        epoch = self.epoch(cells, line.rank)
         if epoch is not None and epoch.is_integer():
             self._epochs_are_steps = True
-            self._epoch = {**self._epoch, "epoch": epoch}
-            epochs = cells.get("epochs", self._epoch.get("epochs"))
+            self._announced.name(epoch, line.rank)
+            epochs = cells.get("epochs", self._announced.current(line.rank).get("epochs"))
             cells.pop("total_steps", None)
             if epochs is not None:
                 cells["total_steps"] = epochs
@@ -153,14 +149,14 @@ class Counting:
 
     def epoch_of_test(self, line: ParsedLine) -> float | None:
         """The announced epoch, for a bar that names none itself."""
-        return None if "epoch" in line.cells else self._epoch.get("epoch")
+        return None if "epoch" in line.cells else self.epoch({}, line.rank)
 
-    def is_last(self, cells: Mapping[str, float], pattern: Pattern) -> bool:
+    def is_last(self, cells: Mapping[str, float], line: ParsedLine) -> bool:
         """Whether it is the last step of the last epoch, as in `Epoch [5/5], Step [600/600]`."""
-        cells = {**self._epoch, **cells}
+        cells = {**self._announced.current(line.rank), **cells}
         if not {"epoch", "epochs", "index", "length"} <= cells.keys():
             return False
-        done = int(self.from_zero(pattern))
+        done = int(self.from_zero(line.pattern))
         return cells["epoch"] + done >= cells["epochs"] and cells["index"] + done >= cells["length"]
 
 

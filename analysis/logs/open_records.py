@@ -93,7 +93,7 @@ class OpenRecords:
         draft = self.drafts.get(line.rank)
         if draft and self._begins_again(line, draft):
             self.close(line.rank)
-            self._counting.leave_epoch()
+            self._counting.leave_epoch(line.rank)
             draft = None
         if draft and self._is_next_end(line, draft):
             self._leave(draft)
@@ -118,14 +118,16 @@ class OpenRecords:
     def begin_epoch(self, line: ParsedLine) -> None:
         """Closes the bar of another epoch, and of this one where other lines follow it: it begins once more.
 
-        Right below a redraw of this epoch it is the line of another rank. Parts below belong to records to come, as
-        do its own rates: `Epoch 3, lr 0.1`.
+        Bars of other ranks go on where it says its rank, as does one whose redraw of this epoch stands right above.
+        Parts below belong to records to come, as do its own rates: `Epoch 3, lr 0.1`.
         """
         epoch = line.cells.get("epoch")
         rates = {name: line.cells[name] for name in RATES if name in line.cells and not line.shape.evals}
         self._epoch, self._leading = epoch, [replace(line, cells=rates)] if rates else []
         for rank, draft in list(self.drafts.items()):
             is_apart = line.number > draft.line.number + 1
+            if line.rank not in (None, rank):
+                continue
             if draft.redraw and draft.redraw[0] == "epoch" and (is_apart or draft.redraw[1] != epoch):
                 self.close(rank)
 
@@ -140,7 +142,7 @@ class OpenRecords:
             if draft.step is None:
                 self._evaluations.settle(draft)
             self.steps.append(draft.row(draft.place))
-            self.at_last_step = self._counting.is_last(draft.cells, draft.line.pattern)
+            self.at_last_step = self._counting.is_last(draft.cells, draft.line)
             total = draft.line.cells.get("total", 0.0)
             self.broken_off = draft.redraw is not None and draft.redraw[2] < total
         elif draft.step is not None:  # a last line may say only how far the run has come
@@ -182,7 +184,8 @@ class OpenRecords:
         self._leading, self._epoch = [], None
 
     def _begin(self, draft: OpenRecord) -> None:
-        draft.place = self._stages.record(draft.step, draft.line.rank, self._counting.epoch(draft.cells))
+        rank = draft.line.rank
+        draft.place = self._stages.record(draft.step, rank, self._counting.epoch(draft.cells, rank))
         if draft.step is not None:  # else a later line of the record may give it
             self._evaluations.settle(draft)
 
@@ -215,7 +218,7 @@ class OpenRecords:
             return False
         count, losses = line.cells.get("count"), (line.cells.get("loss"), draft.cells.get("loss"))
         is_end = count is not None and count == line.cells.get("total") == draft.line.cells.get("total")
-        is_announced = self._counting.epoch(line.cells) is not None
+        is_announced = self._counting.epoch(line.cells, line.rank) is not None
         return is_end and not is_announced and None not in losses and losses[0] != losses[1]
 
     def _leave(self, draft: OpenRecord) -> None:
@@ -223,7 +226,7 @@ class OpenRecords:
         draft.step = None
         draft.cells.pop("total_steps", None)
         self.close(draft.line.rank)
-        self._counting.leave_epoch()
+        self._counting.leave_epoch(draft.line.rank)
 
     def _is_second_bar(self, line: ParsedLine, draft: OpenRecord, key: BarKey) -> bool:
         """Whether a bar names the epoch that another bar has finished: `Epoch 3 [Val]` below `Epoch 3 [Train]`."""

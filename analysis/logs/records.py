@@ -167,7 +167,7 @@ class Assembler:
             self._loop.end()
         if "epoch" in line.cells:
             self._records.begin_epoch(line)
-            self._counting.begin_epoch(line.cells)
+            self._counting.begin_epoch(line.cells, line.rank)
             self.epoch_lines.append(line)
 
     def _evaluate(self, line: ParsedLine) -> None:
