@@ -81,7 +81,7 @@ class Parser:
         self._begin()
 
     def _begin(self) -> None:
-        self.records = Assembler()
+        self.records = Assembler(self.patterns)
         self.outcome = Outcome()
         self.rejects: list[Reject] = []
         self.summary: dict[str, float | str] = {}
@@ -304,9 +304,9 @@ class Parser:
         heads = () if any(self.hits.values()) else tuple(p for p in self.patterns if p.role == "epoch")
         kept, ends = self._kept, self._ends
         self._stop_asking()
-        self._begin()
         others = (pattern for pattern in self.patterns if pattern not in heads)
         self.patterns = (*others, *inferred.format.patterns, *heads)
+        self._begin()
         for at, chunk in enumerate(kept, start=1):
             self._ends = ends and at == len(kept)
             self._piece(chunk)

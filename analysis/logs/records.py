@@ -7,6 +7,8 @@ that waits for its step) is kept, so that pieces give the same rows as the whole
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gputel.analysis.logs import names
 from gputel.analysis.logs.columnwise import Columnwise
 from gputel.analysis.logs.counting import Counting, Evaluations
@@ -16,7 +18,7 @@ from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, stretches
 from gputel.analysis.logs.line_kinds import LinePlan
 from gputel.analysis.logs.lines import Chunk
 from gputel.analysis.logs.open_records import OpenRecords, tested
-from gputel.analysis.logs.patterns import EngineResult, Field
+from gputel.analysis.logs.patterns import EngineResult, Field, Pattern
 from gputel.analysis.logs.prefixes import Stamps
 
 RECORDS = ("train", "part", "bar")
@@ -28,7 +30,7 @@ ROLES = (*RECORDS, *EVALUATIONS, *SECTIONS, "epoch", "header", "begins", "names"
 class Assembler:
     """Takes engine results chunk by chunk; `steps`, `evaluations` and `partials` are complete after `finish`."""
 
-    def __init__(self) -> None:
+    def __init__(self, patterns: Iterable[Pattern] = ()) -> None:
         self.stages = Stages()
         self.evaluations = Evaluations(self.stages)
         self.sources: dict[str, Field] = {}
@@ -45,6 +47,10 @@ class Assembler:
         self._loop = EvaluationLoop()
         self._leads = False  # whether evaluations stand above the records that they belong to
         self._repeats_after: int | None = None  # the line which says that the next one repeats figures
+        self._ended = False  # whether an epoch was over before the last line
+        for pattern in patterns:
+            if pattern.ends is not None:
+                self._counting.begin_epoch({"epoch": float(pattern.ends)}, None)
 
     @property
     def steps(self) -> Rows:
@@ -160,6 +166,7 @@ class Assembler:
                 self._records.take(line)
             case "again":
                 self._repeats_after = line.number
+        self._end_epoch(line)
 
     def _begin_epoch(self, line: ParsedLine) -> None:
         """Takes the line of an epoch, which ends a loop, or the heading of a section, which may name its epoch."""
@@ -170,9 +177,18 @@ class Assembler:
             self._counting.begin_epoch(line.cells, line.rank)
             self.epoch_lines.append(line)
 
+    def _end_epoch(self, line: ParsedLine) -> None:
+        """Begins the next epoch below a line that ends one, and keeps evaluations right below it in the old one."""
+        if line.pattern.ends is not None and "epoch" in line.cells:
+            self._counting.begin_epoch({**line.cells, "epoch": line.cells["epoch"] + 1}, line.rank)
+            self._ended = True
+        elif line.pattern.role in RECORDS:
+            self._ended = False
+
     def _evaluate(self, line: ParsedLine) -> None:
         self._leads = self._leads or not (self.begun or self.drafts())
         step = self._counting.of_evaluation(line, self._leads)
+        step = self.stages.last_step if step is None and self._ended else step
         if step is not None or self._leads or not self._records.evaluate(line):
             self.evaluations.take(line, step)
 

@@ -186,7 +186,8 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
     taken = [line.shape for line in (main, header, first) if line]
     for line in candidates:
         if line.shape not in taken:
-            role = role_beside(line, main, header)
+            line = replace(line, ends=blocks.first_of_ended_epochs(line, main))
+            role = _role_at_end(line) or role_beside(line, main, header)
             if above and role in ("train", "part", None):
                 role = "part" if line in body else None
             role = "bar" if role == "train" and line.shape.is_bar else role
@@ -198,6 +199,11 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
     chosen = with_own_names(_average_as_loss(_within_epochs(chosen[:MOST_PATTERNS])))
     chosen = with_classes(with_sets(chosen))
     return sorted(chosen, key=_specific)
+
+
+def _role_at_end(line: Candidate) -> str | None:
+    """The role of a line that only says, below its records, that an epoch is over: `Finished epoch 3`."""
+    return None if line.ends is None or line.metrics else "epoch"
 
 
 def _specific(line: Candidate) -> tuple[bool, int, int, int]:
@@ -335,6 +341,6 @@ def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequ
             rewards = is_main or (opens and bool(line.metrics)) or _rewards_too(line, main)
         else:
             rewards = is_main and opens and line.role == "part"
-        table = replace(table, is_record=rewards and not line.evidence)
+        table = replace(table, is_record=rewards and not line.evidence, ends=line.ends)
         tables.append(table.toml())
     return "\n".join([head, *tables, *([_BEST_BELOW.toml()] if main.role in ("mixed", "eval") else [])])

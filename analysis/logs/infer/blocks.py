@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise, zip_longest
 
 from gputel.analysis.logs.infer.candidates import OFTEN, Candidate
 from gputel.analysis.logs.infer.counters import integers
@@ -100,6 +100,35 @@ def _begins_run(footer: Candidate) -> bool:
     """Whether its steps begin with 0, 1, or the distance between them."""
     steps = (integers(footer.shape.column(footer.place.at)) if footer.place else None) or [-1]
     return steps[0] in (0, 1) or steps[0] == (steps[1] - steps[0] if len(steps) > 1 else -1)
+
+
+def first_of_ended_epochs(line: Candidate, main: Candidate) -> int | None:
+    """The first epoch, where each pass of the records' count stands above a line that names its epoch.
+
+    The lines must begin with the first epoch, or the last one must end the log: else they may head the passes below
+    them, and the first of them be lost.
+    """
+    if (
+        line is main
+        or line.place is None
+        or main.place is None
+        or "epoch" in main.columns
+        or not main.restarts
+    ):
+        return None
+    counts = (integers(main.shape.column(main.place.at)) or [])[:KEPT_ROWS]
+    begins = [row for row, count in enumerate(counts) if row == 0 or count < counts[row - 1]]
+    last = main.shape.lines[len(counts) - 1]
+    numbers = [number for number in line.shape.lines if number < last or len(counts) == len(main.shape.rows)]
+    epochs = (integers(line.shape.column(line.place.at)) or [])[: len(numbers)]
+    passes = [main.shape.lines[row] for row in begins]
+    in_turn = sorted([*passes, *numbers]) == [
+        n for n in chain(*zip_longest(passes, numbers)) if n is not None
+    ]
+    rises = len(epochs) > 1 and epochs == [*range(epochs[0], epochs[0] + len(epochs))]
+    whole = epochs[:1] in ([0], [1]) and len({counts[row] for row in begins}) == 1
+    ends = line.place.column == "epoch" and in_turn and rises and (whole or len(numbers) == len(passes))
+    return epochs[0] if ends else None
 
 
 def first_of(candidates: Sequence[Candidate], footer: Candidate, main: Candidate) -> Candidate:

@@ -49,6 +49,7 @@ class Candidate:
     role: str
     evidence: bool  # docs/parse.md, rule 4
     is_result: bool = False  # whether it is the result of an evaluation that other lines announce or judge
+    ends: int | None = None  # the first epoch, where it stands below the records of the epoch that it names
 
     @property
     def columns(self) -> list[str]:

@@ -44,14 +44,21 @@ class LineTable:
     fractions: bool = False  # whether epochs have fractions, so that none is a step
     is_record: bool = False  # whatever it gives
     total: int | None = None  # of the records, where it announces a loop of another one
+    ends: int | None = None  # the first epoch, where it stands below the records of its epoch
 
     def toml(self) -> str:
         rows = [("name", self.name), ("role", self.role), ("needle", self.needle), ("line", self.line)]
         rows += [("looks", self.looks)] if self.looks else []
         rows += [("epochs", "fraction")] if self.fractions else []
         rows += [("record", "always")] if self.is_record else []
-        total = "" if self.total is None else f"total = {self.total}\n"
-        return "[[lines]]\n" + "".join(f"{key} = {quoted(value)}\n" for key, value in rows) + total
+        counts = [("total", self.total), ("ends", self.ends)]
+        return "".join(
+            [
+                "[[lines]]\n",
+                *(f"{key} = {quoted(value)}\n" for key, value in rows),
+                *(f"{key} = {value}\n" for key, value in counts if value is not None),
+            ]
+        )
 
 
 def compile_line(
