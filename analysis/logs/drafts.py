@@ -61,6 +61,13 @@ class OpenRecord:
         is_open = len(self.kinds) > 1 or (bool(self.evals) and "loss" in self.cells)
         return is_open and self.step is not None and line.number == self.end + 1
 
+    def is_bar_summed_up_by(self, line: ParsedLine, step: float | None) -> bool:
+        """Whether it is the bar of an epoch, and the line gives the loss of that epoch once more, often in full."""
+        if self.redraw is None or self.redraw[0] != "epoch" or step is None or step != self.step:
+            return False
+        loss, again = self.cells.get("loss"), line.cells.get("loss")
+        return loss is not None and again is not None and (_is_of(again, loss) or _is_of(loss, again))
+
     def takes(self, line: ParsedLine, step: float | None) -> bool:
         """Whether a line of another shape reports the same step and adds to the record (docs/parse.md, rule 7).
 
@@ -73,6 +80,8 @@ class OpenRecord:
             return not any(name in self.cells for name in new)
         if step is None or step != self.step or self._is_elsewhere(line):
             return False
+        if self.redraw:
+            return self.is_bar_summed_up_by(line, step)
         known = [name for name in new if name in self.cells or name in self.evals]
         measured = [name for name in new if name not in CIRCUMSTANCES]
         if known and not _is_counted(line):  # each line of an epoch may say how long it took so far
@@ -102,7 +111,8 @@ class OpenRecord:
         self.is_record = self.is_record or line.shape.record
         cells = line.metrics()
         if "loss" in cells and "loss" in self.cells:
-            self.cells["loss"] = _finer(self.cells["loss"], cells["loss"])
+            finer = _in_full if self.redraw else _finer
+            self.cells["loss"] = finer(self.cells["loss"], cells["loss"])
         self.cells.update({name: value for name, value in cells.items() if name not in self.cells})
         self.step = step if self.step is None else self.step
         self.evals.update(line.evaluations())
@@ -125,9 +135,17 @@ class OpenRecord:
 
 def _finer(loss: float, again: float) -> float:
     """The one with more digits of a loss that two lines print: 2.5 and 2.5013."""
-    _, _, decimals = f"{loss:f}".rstrip("0").partition(".")
-    is_finer = math.isfinite(again) and round(again, len(decimals)) == loss
-    return again if is_finer and abs(again - loss) <= _ROUNDED * abs(loss) else loss
+    return _in_full(loss, again) if abs(again - loss) <= _ROUNDED * abs(loss) else loss
+
+
+def _in_full(loss: float, again: float) -> float:
+    return again if _is_of(again, loss) else loss
+
+
+def _is_of(loss: float, rounded: float) -> bool:
+    """Whether the other is this loss, rounded."""
+    _, _, decimals = f"{rounded:f}".rstrip("0").partition(".")
+    return math.isfinite(loss) and round(loss, len(decimals)) == rounded
 
 
 def _is_counted(line: ParsedLine) -> bool:

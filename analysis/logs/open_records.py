@@ -166,7 +166,7 @@ class OpenRecords:
         own = self.drafts.get(line.rank)
         others = [draft for rank, draft in self.drafts.items() if rank is None or line.rank is None]
         is_part = line.pattern.role == "part"
-        open_to_it = [d for d in (own, *others) if d and (is_part or not d.redraw)]
+        open_to_it = [d for d in (own, *others) if d and (is_part or not d.redraw or d is own)]
         return next((draft for draft in open_to_it if draft.takes(line, step)), None)
 
     def _leads(self, line: ParsedLine) -> bool:
