@@ -220,6 +220,7 @@ class Evaluations:
         self._stages = stages
         self._waiting: list[PendingEvaluations] = []
         self._before: tuple[int, float | None, str | None, Mapping[str, float]] = (-1, None, None, {})
+        self._placed: dict[tuple[str | None, str], tuple[float, float]] = {}  # step and value since a record
 
     def take(self, line: ParsedLine, step: float | None) -> None:
         evals = _by_task(line)
@@ -242,9 +243,23 @@ class Evaluations:
             self.write(line, evals, step, self._stages.evaluation(step))
 
     def _repeats(self, line: ParsedLine, step: float | None, evals: dict[str, float]) -> bool:
-        """Whether the line right above gave the same, as where the best one is printed once more: `-> best`."""
+        """Whether the line right above gave the same, as where the best one is printed once more: `-> best`.
+
+        So does any line since the last record if it says a step, and this one none or the same: a report of it.
+        """
         before, self._before = self._before, (line.number, step, line.rank, evals)
-        return step is not None and before == (line.number - 1, step, line.rank, evals)
+        if step is not None and before == (line.number - 1, step, line.rank, evals):
+            return True
+        placed = [(self._placed.get((line.rank, name)), value) for name, value in evals.items()]
+        if all(known and known[1] == value and step in (None, known[0]) for known, value in placed):
+            return True
+        if step is not None:
+            self._placed |= {(line.rank, name): (step, value) for name, value in evals.items()}
+        return False
+
+    def recorded(self) -> None:
+        """Notes that a record has begun: the same figures below it are of another evaluation."""
+        self._placed = {}
 
     def take_together(self, numbers: Ints, evals: Mapping[str, Numbers], steps: Numbers) -> None:
         """Bulk form of `take`, for evaluations between records; they have neither time nor rank."""

@@ -185,6 +185,7 @@ class OpenRecords:
 
     def _begin(self, draft: OpenRecord) -> None:
         rank = draft.line.rank
+        self._evaluations.recorded()
         draft.place = self._stages.record(draft.step, rank, self._counting.epoch(draft.cells, rank))
         if draft.step is not None:  # else a later line of the record may give it
             self._evaluations.settle(draft)

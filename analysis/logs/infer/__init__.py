@@ -184,26 +184,23 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
         chosen.append(replace(first, role="train"))
         chosen += [replace(header, role="part")] if first is not header else []
     taken = [line.shape for line in (main, header, first) if line]
+    ended = blocks.ended_epochs(candidates, main)
     for line in candidates:
         if line.shape not in taken:
-            line = replace(line, ends=blocks.first_of_ended_epochs(line, main))
-            role = _role_at_end(line) or role_beside(line, main, header)
+            ends = ended.get(line)
+            over = ends is not None and not line.metrics  # `Finished epoch 3`
+            role = "epoch" if over else role_beside(line, main, header)
             if above and role in ("train", "part", None):
                 role = "part" if line in body else None
             role = "bar" if role == "train" and line.shape.is_bar else role
             role = "train" if role is None and _rewards_too(line, main) else role
             part = _besides(line, main) if role == "part" else line
-            chosen += [replace(part, role=role)] if role and part.columns else []
+            chosen += [replace(part, role=role, ends=ends)] if role and part.columns else []
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "epoch": 3}
     chosen.sort(key=lambda line: (-line.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[line.role]))
     chosen = with_own_names(_average_as_loss(_within_epochs(chosen[:MOST_PATTERNS])))
     chosen = with_classes(with_sets(chosen))
     return sorted(chosen, key=_specific)
-
-
-def _role_at_end(line: Candidate) -> str | None:
-    """The role of a line that only says, below its records, that an epoch is over: `Finished epoch 3`."""
-    return None if line.ends is None or line.metrics else "epoch"
 
 
 def _specific(line: Candidate) -> tuple[bool, int, int, int]:

@@ -102,19 +102,20 @@ def _begins_run(footer: Candidate) -> bool:
     return steps[0] in (0, 1) or steps[0] == (steps[1] - steps[0] if len(steps) > 1 else -1)
 
 
-def first_of_ended_epochs(line: Candidate, main: Candidate) -> int | None:
+def ended_epochs(candidates: Sequence[Candidate], main: Candidate) -> dict[Candidate, int]:
+    """The lines that stand below the records of the epoch that they name, and its number on the first of them."""
+    firsts = {line: _first_of_ended(line, main) for line in candidates if line is not main}
+    is_headed = any(line.role == "epoch" and first is None for line, first in firsts.items())
+    return {} if is_headed else {line: first for line, first in firsts.items() if first is not None}
+
+
+def _first_of_ended(line: Candidate, main: Candidate) -> int | None:
     """The first epoch, where each pass of the records' count stands above a line that names its epoch.
 
     The lines must begin with the first epoch, or the last one must end the log: else they may head the passes below
     them, and the first of them be lost.
     """
-    if (
-        line is main
-        or line.place is None
-        or main.place is None
-        or "epoch" in main.columns
-        or not main.restarts
-    ):
+    if line.place is None or main.place is None or "epoch" in main.columns or not main.restarts:
         return None
     counts = (integers(main.shape.column(main.place.at)) or [])[:KEPT_ROWS]
     begins = [row for row, count in enumerate(counts) if row == 0 or count < counts[row - 1]]

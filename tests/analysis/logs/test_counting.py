@@ -155,3 +155,22 @@ def test_step_that_falls_leaves_the_announced_epoch(read: Callable[[str], Log]) 
 def test_step_that_falls_below_the_line_of_an_epoch_is_of_that_epoch(read: Callable[[str], Log]) -> None:
     epochs = read("".join(map(EPOCHS.format, (1, 2, 3)))).records["epoch"].to_list()
     assert epochs == [1] * 3 + [2] * 3 + [3] * 3
+
+
+ESTIMATOR = "INFO:tensorflow:loss = {loss}, step = {step}\n"
+SAVED = "INFO:tensorflow:Saving dict for global step {step}: eval_loss = {val}, global_step = {step}, loss = 2.5\n"
+
+
+def test_evaluation_that_is_reported_again_counts_once(read: Callable[[str], Log]) -> None:
+    steps = [(step, 7.2 - step / 100, 7.1664 - step / 100) for step in (0, 100, 200)]
+    again = "INFO:tensorflow:***** Eval results *****\nINFO:tensorflow:  eval_loss = {val}\n"
+    log = read("".join((ESTIMATOR + SAVED + again).format(step=s, loss=loss, val=v) for s, loss, v in steps))
+    losses = log.evals.filter(name="val_loss")
+    assert losses.select("step", "value").rows() == [(s, v) for s, _, v in steps]
+
+
+def test_evaluation_that_gives_the_same_below_another_record_counts(read: Callable[[str], Log]) -> None:
+    lines = "".join(
+        f"step {s}: train loss {3 - s / 500:.4f}, lr 0.01\nval accuracy: 0.1135\n" for s in (100, 200, 300)
+    )
+    assert read(lines).evals["value"].to_list() == [0.1135] * 3
