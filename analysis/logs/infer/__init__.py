@@ -20,6 +20,7 @@ from gputel.analysis.logs.infer import (
     loops,
     main_line,
     other_domains,
+    score_blocks,
     sections,
     short_sets,
 )
@@ -95,6 +96,7 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
     crowded = len(shapes) > _CROWD
     every = [c for shape in shapes if (c := make_candidate(shape, bare, crowded=crowded))]
     candidates = loops.without_evaluations(short_sets.with_evaluations(every), bare)
+    candidates = score_blocks.with_scores_below(candidates)
     candidates = other_domains.without_others(without_settings(candidates, bare), bare)
     found = sections.find(candidates, bare)
     candidates = [line for line in candidates if not (found and found.heads(line))]

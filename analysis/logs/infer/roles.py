@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gputel.analysis.logs.infer.candidates import Candidate
-from gputel.analysis.logs.infer.dialects import MEASURE, SETS, TRAINED
+from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE, SETS, TRAINED
 from gputel.analysis.logs.infer.losses import is_average, is_sum
 from gputel.analysis.logs.infer.named import PLACES, Named, is_place
 from gputel.analysis.logs.infer.places import KINDS
@@ -27,10 +27,6 @@ _TRAINS = re.compile(rb"(?i)\W*train(?:ing)?(?![a-z])")
 _CLASS = re.compile(rb"(?P<label>[A-Za-z][\w/-]*)\s*:\s+[A-Za-z]\w*\s*[:=]\s*$")  # `LOC: precision: `
 _CHANGES = re.compile(
     rb"(?i)\b(?:chang|adjust|reduc|decreas|lower|drop|decay)\w*[^.:=]{0,30}\b(?:lr\b|learning[ _]rate)"
-)
-_SCORE = re.compile(
-    r"(?i)(?:^|[\W_])(?:psnr|ssim|lpips|fid|bleu\S*|rouge\S*|meteor|cider|spice|mrr|ndcg\S*|hits?[@_]\d+"
-    r"|rank-\d+|eer|min_?dcf|wer|cer|m?ap\S*|mIoU|dice)(?:$|[\W_])"
 )
 SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
 _SPOKEN = frozenset({"loss", "lr", "grad_norm", "tok_per_sec"})
@@ -117,7 +113,7 @@ def _changes_rate(line: Candidate, main: Candidate, _: Candidate | None) -> bool
 def _scores_apart(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line of a measure that is computed on held-out data, beside records that give a loss."""
     sources = [cell.source for cell in line.metrics]
-    scores = any(map(_SCORE.search, sources)) and not line.evidence
+    scores = any(map(HELD_OUT_SCORE.search, sources)) and not line.evidence
     trains = any("train" in source.lower() for source in sources)
     if not scores or trains or not (main.loses and line.is_measured):
         return False

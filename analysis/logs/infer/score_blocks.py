@@ -1,0 +1,76 @@
+"""Figures on the lines right below an evaluation: `Top1: 71.2%` below `Mean test loss: 1.05` is of that test.
+
+So are those around a score of held-out data, `loss: 1.5`, `AP: 0.58`, `MaxRecall: 0.76`, where the records of the
+training say where they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
+from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE
+from gputel.analysis.logs.infer.named import Named
+
+_FEWEST = 3  # lines of a block that begins with a loss
+_TRAINING = frozenset({"lr", "grad_norm", "dt_ms", "tok_per_sec"})
+
+
+def with_scores_below(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates, figures of a block as evaluations."""
+    known = {_measure(cell) for c in candidates if c.role in ("eval", "mixed") for cell in c.metrics}
+    seeds = [c for c in candidates if c.role == "eval"]
+    scores = [
+        c
+        for c in candidates
+        if _is_bare(c) and c.role == "other" and HELD_OUT_SCORE.search(c.metrics[0].source)
+    ]
+    below = _below(
+        [c for c in candidates if c.role == "other" and not known.intersection(map(_measure, c.metrics))],
+        [*seeds, *scores],
+    )
+    blocks = [[score, *_below(below, [score])] for score in scores]
+    losses = [
+        c
+        for block in blocks
+        for c in candidates
+        if len(block) + 1 >= _FEWEST and _leads(c, block[0], candidates)
+    ]
+    return [as_evaluation(c) if c in below or c in losses else c for c in candidates]
+
+
+def _below(candidates: Sequence[Candidate], seeds: Sequence[Candidate]) -> list[Candidate]:
+    """Those whose every line stands right below a line of the seeds, or of another one of them."""
+    numbers = {number for seed in seeds for number in seed.shape.lines}
+    found: list[Candidate] = []
+    for candidate in candidates:  # in the order of the file
+        if (
+            candidate not in seeds
+            and _is_bare(candidate)
+            and numbers.issuperset(n - 1 for n in candidate.shape.lines)
+        ):
+            numbers.update(candidate.shape.lines)
+            found.append(candidate)
+    return found
+
+
+def _leads(candidate: Candidate, score: Candidate, candidates: Sequence[Candidate]) -> bool:
+    """Whether it is a loss without a place right above each score, beside more frequent records with a place."""
+    if not (_is_bare(candidate) and candidate.loses) or candidate.shape.count < 2:
+        return False
+    records = [c for c in candidates if c.place and c.loses and c.role == "train"]
+    more = any(record.shape.count > candidate.shape.count for record in records)
+    return more and [n + 1 for n in candidate.shape.lines] == score.shape.lines
+
+
+def _is_bare(candidate: Candidate) -> bool:
+    """Whether it gives one measure without a place, and does not say that it trains."""
+    if candidate.place or len(candidate.metrics) != 1 or _TRAINING.intersection(candidate.columns):
+        return False
+    source = candidate.metrics[0].source
+    return "train" not in source.lower() and MEASURE.search(source) is not None and candidate.is_measured
+
+
+def _measure(cell: Named) -> str:
+    """The last word of its name: `accuracy` of `val accuracy`."""
+    return cell.source.lower().rpartition(" ")[2]

@@ -1,0 +1,73 @@
+"""Tests for analysis.logs.infer.score_blocks: figures right below an evaluation, or around a score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputel.analysis.logs.log import Log
+
+EPOCHS = range(1, 9)
+Read = Callable[[str], Log]
+
+
+def log_of(*lines: str) -> str:
+    return "".join(
+        f"{line}\n".format(
+            e=e, loss=3 / e, half=2.9 / (e + 0.5), val=3.3 / e, acc=0.5 + e / 100, top=0.4 + e / 90
+        )
+        for e in EPOCHS
+        for line in lines
+    )
+
+
+def test_scores_right_below_a_test_are_of_it(read: Read) -> None:
+    log = read(
+        log_of(
+            "Training epoch: {e}",
+            "Mean training loss: {loss:.4f}",
+            "Mean test loss of 63 batches: {val:.4f}",
+            "Top1: {acc:.2%}",
+            "Top5: {top:.2%}",
+        )
+    )
+    assert log.evals["name"].value_counts().sort("name").rows() == [
+        ("Top1_pct", 8),
+        ("Top5_pct", 8),
+        ("val_loss", 8),
+    ]
+    assert log.evals["step"].unique(maintain_order=True).to_list() == [*EPOCHS]
+    assert not {"Top1_pct", "Top5_pct"} & {*log.records.columns}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("Val loss: {val:.4f}", "Train accuracy: {acc:.3f}"),
+        ("Val loss: {val:.4f}", "Accuracy: {acc:.3f}", "Val accuracy: {top:.3f}"),
+    ],
+)
+def test_score_below_a_validation_is_of_the_training_if_its_name_or_another_line_says_so(
+    lines: tuple[str, ...], read: Read
+) -> None:
+    log = read(log_of("Epoch {e}", "Loss: {loss:.4f}", *lines))
+    assert "Accuracy" not in log.evals["name"].to_list()
+    assert "Train_accuracy" not in log.evals["name"].to_list()
+
+
+def test_loss_above_scores_of_held_out_data_is_of_that_data(read: Read) -> None:
+    lines = (
+        "epoch {e} iter 0 loss {loss:.4f}",
+        "epoch {e} iter 50 loss {half:.4f}",
+        "weights path: ckpt/{e}.pth",
+    )
+    log = read(log_of(*lines, "loss: {val:.4f}", "AP: {acc:.4f}", "MaxRecall: {top:.4f}"))
+    assert log.records.height == 16
+    names = log.evals["name"].value_counts().sort("name").rows()
+    assert names == [("AP", 8), ("MaxRecall", 8), ("val_loss", 8)]
+
+
+def test_loss_above_a_lone_score_keeps_its_meaning(read: Read) -> None:
+    log = read(log_of("Epoch {e}/8", "loss: {val:.4f}", "AP: {acc:.4f}"))
+    assert log.records["loss"].to_list() == [round(3.3 / e, 4) for e in EPOCHS]
