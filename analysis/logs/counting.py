@@ -27,6 +27,8 @@ BarKey = tuple[str, float]
 BATCH = "batch_tokens"  # the setting that says how many tokens a step has
 WHOLE_STEP = 0.01  # a token count this near to whole batches, as a share of one, is no rounded count
 
+REPORTED = 20  # lines between an evaluation and the report that repeats it
+FEW_DIGITS = 3  # behind the point, that may be the same by chance
 NEAR = 1.01  # of the last record's step: a summary of the run's end, not of another run
 
 
@@ -220,7 +222,7 @@ class Evaluations:
         self._stages = stages
         self._waiting: list[PendingEvaluations] = []
         self._before: tuple[int, float | None, str | None, Mapping[str, float]] = (-1, None, None, {})
-        self._placed: dict[tuple[str | None, str], tuple[float, float]] = {}  # step and value since a record
+        self._placed: dict[tuple[str | None, str], tuple[float, float, int]] | None = None  # since a record
 
     def take(self, line: ParsedLine, step: float | None) -> None:
         evals = _by_task(line)
@@ -245,17 +247,24 @@ class Evaluations:
     def _repeats(self, line: ParsedLine, step: float | None, evals: dict[str, float]) -> bool:
         """Whether the line right above gave the same, as where the best one is printed once more: `-> best`.
 
-        So does any line since the last record if it says a step, and this one none or the same: a report of it.
+        So does one a few lines above if it says a step, and this one none or the same: a report of it. Figures with
+        few digits may be the same by chance.
         """
         before, self._before = self._before, (line.number, step, line.rank, evals)
         if step is not None and before == (line.number - 1, step, line.rank, evals):
             return True
-        placed = [(self._placed.get((line.rank, name)), value) for name, value in evals.items()]
-        if all(known and known[1] == value and step in (None, known[0]) for known, value in placed):
+        if self._placed is None:
+            return False
+        if all(self._reports(line, step, name, value) for name, value in evals.items()):
             return True
         if step is not None:
-            self._placed |= {(line.rank, name): (step, value) for name, value in evals.items()}
+            self._placed |= {(line.rank, name): (step, value, line.number) for name, value in evals.items()}
         return False
+
+    def _reports(self, line: ParsedLine, step: float | None, name: str, value: float) -> bool:
+        before, known, number = (self._placed or {}).get((line.rank, name), (None, None, 0))
+        is_same = known == value != round(value, FEW_DIGITS) and step in (None, before)
+        return is_same and line.number - number <= REPORTED
 
     def recorded(self) -> None:
         """Notes that a record has begun: the same figures below it are of another evaluation."""

@@ -19,7 +19,7 @@ _TRAINING = frozenset({"lr", "grad_norm", "dt_ms", "tok_per_sec"})
 def with_scores_below(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates, figures of a block as evaluations."""
     known = {_measure(cell) for c in candidates if c.role in ("eval", "mixed") for cell in c.metrics}
-    seeds = [c for c in candidates if c.role == "eval"]
+    seeds = [c for c in candidates if c.role == "eval" and c.is_measured]
     scores = [
         c
         for c in candidates
