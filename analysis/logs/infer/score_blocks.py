@@ -11,8 +11,12 @@ from collections.abc import Sequence
 from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
 from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE
 from gputel.analysis.logs.infer.named import Named
+from gputel.analysis.logs.patterns import lazy_regex
 
 _FEWEST = 3  # lines of a block that begins with a loss
+_SAVES = lazy_regex(
+    rb"(?i)(?<![a-z])(?:best|better|improv\w+|sav(?:e[ds]?|ing))(?![a-z])"
+)  # repeats a figure
 _TRAINING = frozenset({"lr", "grad_norm", "dt_ms", "tok_per_sec"})
 
 
@@ -66,6 +70,8 @@ def _leads(candidate: Candidate, score: Candidate, candidates: Sequence[Candidat
 def _is_bare(candidate: Candidate) -> bool:
     """Whether it gives one measure without a place, and does not say that it trains."""
     if candidate.place or len(candidate.metrics) != 1 or _TRAINING.intersection(candidate.columns):
+        return False
+    if _SAVES.search(candidate.shape.spoken):
         return False
     source = candidate.metrics[0].source
     return "train" not in source.lower() and MEASURE.search(source) is not None and candidate.is_measured

@@ -56,6 +56,16 @@ def test_score_below_a_validation_is_of_the_training_if_its_name_or_another_line
     assert "Train_accuracy" not in log.evals["name"].to_list()
 
 
+def test_best_score_so_far_below_a_test_is_none_of_its_figures(read: Read) -> None:
+    lines = (
+        "Epoch {e}",
+        "Loss: {loss:.4f}",
+        "Test loss: {val:.4f}",
+        "Already saved the best model (top1 acc) {acc:.4f}",
+    )
+    assert read(log_of(*lines)).evals["name"].unique().to_list() == ["val_loss"]
+
+
 def test_loss_above_scores_of_held_out_data_is_of_that_data(read: Read) -> None:
     lines = (
         "epoch {e} iter 0 loss {loss:.4f}",
