@@ -180,7 +180,11 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
     if header and header.place and is_best(header.place.source):
         return []  # `Best model at step 900:`, and its figures below, sum up a run
     candidates = [_of_epoch(_placed(line, main), main) for line in candidates]
-    first = blocks.first_of(candidates, footer, main) if footer else blocks.opening(candidates, header, lines)
+    first = (
+        blocks.first_of(candidates, footer, main, lines)
+        if footer
+        else blocks.opening(candidates, header, lines)
+    )
     chosen = [] if main is first else [replace(main, role="part" if header else _record_role(main))]
     if header and first:
         chosen.append(replace(first, role="train"))

@@ -17,7 +17,7 @@ from gputel.analysis.logs.patterns import lazy_regex
 
 # indented, or behind a bullet; \xe2 begins drawn ones
 _INSIDE = lazy_regex(rb"\s+\S|\s*(?:[|>*+\xe2]|-+[ >])")
-_PAIR = lazy_regex(rb"\s*['\"]?[A-Za-z][\w./ -]*['\"]?:\s+[^\s,{}\[\]]+,?\s*")
+_PAIR = lazy_regex(rb"[\s{]*['\"]?[A-Za-z][\w./ -]*['\"]?:\s+[^\s,{}\[\]]+,?\s*\}?\s*")
 _HELD_OUT = lazy_regex(
     rb"(?i)\W*(?:eval\w*|vali?|valid\w*|test(?:ing)?|dev)(?![a-z])"
 )  # beside `Train epoch 1`
@@ -132,14 +132,20 @@ def _first_of_ended(line: Candidate, main: Candidate) -> int | None:
     return epochs[0] if ends else None
 
 
-def first_of(candidates: Sequence[Candidate], footer: Candidate, main: Candidate) -> Candidate:
-    """The shape that begins a record that ends with the footer: the loss, or a figure that stands above it."""
+def first_of(
+    candidates: Sequence[Candidate], footer: Candidate, main: Candidate, lines: Sequence[bytes]
+) -> Candidate:
+    """The shape that begins a record that ends with the footer: the loss, or a figure that stands above it.
+
+    In a printed dict that is its first pair, whatever it gives.
+    """
     others = [
         line
         for line in candidates
         if line.place is None and line.role in ("train", "other") and line.metrics and _closes(footer, line)
     ]
     near = [line for line in others if abs(line.shape.count - main.shape.count) <= 1 and line.speaks]
+    near += [line for line in others if _stands_above(line, footer, lines)]
     return min([main, *near], key=lambda line: line.shape.first)
 
 
@@ -188,7 +194,8 @@ def _is_inside(line: bytes, margin: int) -> bool:
 
 
 def _margin(line: bytes) -> int:
-    return len(line) - len(line.lstrip())
+    """Where the words begin: the keys of a printed dict stand one further to the right than its brace."""
+    return len(line) - len(line.lstrip(b" \t{"))
 
 
 def _stands_above(line: Candidate, header: Candidate, lines: Sequence[bytes]) -> bool:
@@ -210,9 +217,12 @@ def _stands_above(line: Candidate, header: Candidate, lines: Sequence[bytes]) ->
 
 
 def _parted(between: Sequence[bytes], margin: int) -> bool:
-    """Whether a document ends: a line is blank, stands further left, or is no pair where nothing is indented."""
+    """Whether a document ends: by a brace or a blank line, further left, or by no pair if nothing is indented."""
     return any(
-        not line.strip() or _margin(line) < margin or (margin == 0 and not _PAIR.fullmatch(line))
+        not line.strip()
+        or line.rstrip().endswith(b"}")
+        or _margin(line) < margin
+        or (margin == 0 and not _PAIR.fullmatch(line))
         for line in between
     )
 

@@ -64,6 +64,26 @@ def test_step_below_the_figures_of_its_document_is_theirs(log: str, read: Callab
     assert "date" not in records.columns
 
 
+@pytest.mark.parametrize("between", ["\n", "", "\r 10%|#   | 5/50 [00:01<00:09, 5.1it/s]\r\n"])
+def test_pairs_of_a_printed_dict_are_of_one_record(between: str, read: Callable[..., Any]) -> None:
+    """The step may be its last pair, and what stands above it is not of the record before."""
+    dicts = (
+        f"{between}{{'accuracy': 0.{i}5,\n 'learning_rate': 0.00{i},\n 'loss': {9 / i:.3f},\n 'step': {i * 50}}}\n"
+        for i in range(6)
+        if i
+    )
+    records = read("".join(dicts)).records
+    assert records.select("step", "loss", "lr", "accuracy").rows() == [
+        (i * 50, float(f"{9 / i:.3f}"), i / 1000, float(f"0.{i}5")) for i in range(1, 6)
+    ]
+
+
+def test_figure_above_a_printed_dict_is_no_pair_of_it(read: Callable[..., Any]) -> None:
+    dicts = (f"accuracy: 0.{i}5\n{{'loss': {9 / i:.3f},\n 'step': {i * 50}}}\n" for i in range(1, 6))
+    records = read("".join(dicts)).records
+    assert records.select("step", "loss").rows() == [(i * 50, float(f"{9 / i:.3f}")) for i in range(1, 6)]
+
+
 def test_evaluation_in_a_document_is_of_its_step(read: Callable[..., Any]) -> None:
     assert read(JSON).evals.select("step", "value").rows() == [
         (i * 600, float(f"{8 / i:.3f}")) for i in range(1, 6)
