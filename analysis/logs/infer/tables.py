@@ -25,6 +25,7 @@ HEADLESS = (
 ABOVE = 6  # lines between a heading and its first row: rules, a warning
 _HIGH_ABOVE = 12  # of a heading without any figure, above a summary of the data
 FURTHEST = 400
+_NEAR = 50  # lines between a row with empty cells and a whole one
 # a cell in which nothing was measured
 _EMPTY = rb"(?:(?<=[\s|,;])|^)(?:-{1,3}|N/?A|n/?a|None|No log|#na#)(?=[\s|,;]|$)"
 _MARK = lazy_regex(_EMPTY)
@@ -38,6 +39,7 @@ _VALIDATED = lazy_regex(r"(?i)(?:val|valid|validation|eval)[ _]loss")
 _NAMES_SET = lazy_regex(r"(?i)train|val|test|eval|dev")
 _LETTER = lazy_regex(rb"[A-Za-z]")
 _TOKEN = lazy_regex(rb"[^\s|]+")
+_VALUED = lazy_regex(rb"[-+(]?[\d.]|[-+]?(?:nan|inf)")
 _WORDS = lazy_regex(rb"[^\s|]+(?: [^\s|]+)*")
 # bars and blank lines may stand between a heading and its rows
 _REDRAWN = lazy_regex(rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$")
@@ -70,8 +72,9 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
         titles = _continued(_cells(line, places[-1] + 1 + labeled), below)
         below = line
         otherwise = ""
-        if not titles and not asides and not label:
-            titles, otherwise = _below(line, lines, shape)
+        if not titles and not label:
+            titles, otherwise = (None, "") if asides else _below(line, lines, shape)
+            titles = titles or _beside(line, lines, shape)
         if titles:
             if _is_headed_otherwise(shape, lines, line):
                 return None
@@ -281,6 +284,26 @@ def _under(heading: bytes, row: bytes) -> list[str] | None:
         if len(keys) < len(over) and all(key is not None and any(c.isalpha() for c in key) for key in keys):
             return [key for key in keys if key]
     return None
+
+
+def _beside(heading: bytes, lines: Sequence[bytes], shape: LineShape) -> list[str] | None:
+    """The titles of rows with empty cells: their values end where those of a whole row near them do."""
+    row, width = _values(lines[shape.lines[0]]), len(heading.split())
+    near = lines[max(0, shape.lines[0] - _NEAR) : shape.lines[0] + _NEAR]
+    whole = next((cells for line in near if len(cells := _values(line)) == width), [])
+    titles = _split(heading.decode(errors="replace").strip(), width) if 2 < len(row) < len(whole) else None
+    if titles is None:
+        return None
+    shift = whole[0].end() - row[0].end()
+    ends = {cell.end() - shift: title for cell, title in zip(whole, titles, strict=True)}
+    keys = [ends.get(value.end(), "") for value in row]
+    return keys if all(keys) else None
+
+
+def _values(row: bytes) -> list[re.Match[bytes]]:
+    """The cells of a row that holds nothing but values."""
+    cells = list(_TOKEN.finditer(row))
+    return cells if all(_VALUED.match(cell.group()) for cell in cells) else []
 
 
 def _split(text: str, width: int) -> list[str] | None:

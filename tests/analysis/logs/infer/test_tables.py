@@ -160,3 +160,22 @@ def test_time_left_in_a_column_is_no_step_time(read: Read) -> None:
     log = read(heading + "\n".join(rows))
     assert all(time < 27 for time in log.records["dt_ms"])
     assert log.records["eta_min"][0] == pytest.approx(28 + 58 / 60)
+
+
+SPARSE = "  Time Epoch Iteration   Loss   Dev/Loss  Accuracy\n" + "".join(
+    f"{i:6d} {1:5d} {i * 50:9d} {3 / i:8.5f} {f'{3.5 / i:8.5f}' if i % 4 == 0 else '':8} {40 + i / 3:11.4f}\n"
+    for i in range(1, 13)
+)
+
+
+def test_rows_with_empty_cells_are_named_as_whole_rows_near_them(read: Read) -> None:
+    log = read(SPARSE)
+    assert log.records["step"].to_list() == [50 * i for i in range(1, 13)]
+    assert log.records["Accuracy"][0] == 40.3333
+    assert log.evals.select("step", "value").rows() == [(200, 0.875), (400, 0.4375), (600, 0.29167)]
+
+
+def test_rows_whose_values_stand_elsewhere_are_not_of_the_table(read: Read) -> None:
+    heading, *rows = SPARSE.splitlines()
+    moved = [" ".join(row.split()) if index % 4 != 3 else row for index, row in enumerate(rows)]
+    assert read("\n".join([heading, *moved]) + "\n").records["step"].to_list() == [200, 400, 600]
