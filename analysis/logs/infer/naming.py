@@ -253,9 +253,14 @@ def _is_done(column: Sequence[bytes]) -> bool:
 
 
 def _is_list(slot: Slot, shape: LineShape) -> bool:
-    """Whether at least three values stand in brackets behind one name: parts, of which the first is no total."""
-    inner = [words.strip() for words in shape.words[slot.at + 1 : slot.at + 3]]
-    return shape.words[slot.at].rstrip().endswith(b"[") and inner == [b","] * 2
+    """Whether at least three values stand in brackets, or cells, behind one name: parts, and the first is no total.
+
+    A detector prints `| loss | 1.5 | 0.9 | 0.4 |`, of each of its layers. The names of columns stand above a row.
+    """
+    inner = [words.strip() for words in shape.words[slot.at + 1 : min(slot.at + 3, shape.slots)]]
+    before = shape.words[slot.at].strip()
+    labels = before.strip(b"| ").decode(errors="replace") == slot.key and before.endswith(b"|")
+    return inner == [b"," if before.endswith(b"[") else b"|"] * 2 and (labels or before.endswith(b"["))
 
 
 def _lists_sets(words: bytes) -> bool:

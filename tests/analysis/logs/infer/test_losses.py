@@ -233,3 +233,12 @@ def test_average_of_a_part_beside_another_is_no_loss(read: Callable[[str], Log])
         "".join(f"Epoch {e}/9 | avg style loss: {3 / e:.4f} | recon loss: 1.{e}\n" for e in range(1, 10))
     )
     assert "loss" not in log.records.columns
+
+
+def test_row_of_several_layers_gives_no_loss_beside_the_total(read: Callable[[str], Log]) -> None:
+    rows = "| loss | {x} | 0.75 | 0.5 |\n| conf | 0.2 | 0.5 | 0.1 |\nTotal loss {t}\n"
+    block = "--- [Epoch 0/2, Batch {b}/40] ---\n" + rows
+    log = read("".join(block.format(b=b, x=1.5 + b, t=2.75 + b) for b in range(6)))
+    assert log.records["loss"].to_list() == [2.75 + b for b in range(6)]
+    heading = "| step | loss | lr |\n" + "".join(f"| {b} | {2.5 - b / 8} | 0.001 |\n" for b in range(6))
+    assert read(heading).records["loss"][0] == 2.5
