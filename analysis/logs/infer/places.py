@@ -135,6 +135,13 @@ def _epochs(cells: list[Named], shape: LineShape) -> list[Named]:
         counted = len(cells) > 2 and cells[2].slot.column == "total"  # `[3, 200/2000]` is an index
         batch = second if counted else replace(second, column="batch", source="#")
         return [replace(first, column="epoch", source="#"), batch, *cells[2:]]
+    nameless = between == b"" and first.slot.key is second.slot.key is None
+    if nameless and second.column is None and _turn_together(first, second, shape):  # `0 10 loss - 7.2`
+        return [
+            replace(cells[0], column="epoch", source="#"),
+            replace(second, column="batch", source="#"),
+            *cells[2:],
+        ]
     return cells
 
 

@@ -29,6 +29,7 @@ _WRAPPED = lazy_regex(r"\b(?:tensor|Tensor|array|Array|DeviceArray|(?:np|jnp|num
 _FILE = lazy_regex(r"\.(?:py|cc|cpp|cu|rs|jl):$")
 _VERB = lazy_regex(r"\s(?:is|was|are|equals|at|to|of)$")
 _BETWEEN_COMMAS = lazy_regex(r"(?:\s*,\s*:?|\(:)(?P<key>[A-Za-z_][\w/.-]*),\s*")
+_BEFORE_HYPHEN = lazy_regex(r" [A-Za-z]\w* - ")
 _OF_SET = lazy_regex(r"(?i)[a-z]\((?:train|vali?|valid|eval|test|dev)\w*\)\s*$")  # `Loss(val) 2.5`
 _BARE_VERBS = {"is", "was", "are", "equals"}
 _OF_TOTAL = lazy_regex(r"\s*/\s*$")
@@ -68,6 +69,7 @@ _LETTERED = lazy_regex(rb"[ ,;|]+(?P<letter>[A-Z])[ _-]?(?P<word>[A-Za-z]+)")
 _PER_STEP = lazy_regex(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch|update)")
 PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|round|(?:mini-?)?batch|update)(?:e?s)?"
 PLACES = lazy_regex(rf"(?i){PLACE}")
+_LOSS_BEHIND = lazy_regex(rf"(?i) +(?P<loss>(?:[a-z]+[_ ])?loss),? +(?={PLACE} *[:=]?\s*$)")
 _MINIMUM = lazy_regex(rb"(?i) min[ _](?:\w+[ _])?(?:loss|err|error|mse|mae)\b")  # `epoch 3 min loss 0.2`
 _MILLIONS = lazy_regex(rb"m (?:tokens?|toks?|params|parameters|samples|frames)\b")
 _RATE = lazy_regex(rb" +[A-Za-z]{1,10}/[A-Za-z]{1,5} *(?P<colon>[:=]?) *")
@@ -118,7 +120,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
         if behind[:1] in (")", "]") and _is_source(slot, left, shape):
             slot = replace(slot, key=None, column="source")
         if slot.key is None and slot.column is None:
-            slot = _by_unit_or_right(slot, behind, at + 1 < shape.slots)
+            slot, behind = _by_name_behind(slot, behind, shape)
         row.append(slot)
         left = behind
     return _neighbors(_named_by_numbers(row, shape), shape)
@@ -294,6 +296,19 @@ def _as_aside(slot: Slot, shape: LineShape) -> Slot:
     signed = all(value[:1] in (b"+", b"-") for value in column)
     is_place = key.lower().startswith("best") and integers(column) is not None
     return replace(slot, key=None, column="aside") if key.endswith("()") and (signed or is_place) else slot
+
+
+def _by_name_behind(slot: Slot, behind: str, shape: LineShape) -> tuple[Slot, str]:
+    """Names a value by its unit or the words behind it, and returns those that may be the name of the next one.
+
+    They are its name in `0 10 loss - 7.2`, where nothing stands behind the last value.
+    """
+    more = slot.at + 1 < shape.slots
+    lost = _LOSS_BEHIND.match(behind) if more and not slot.unit else None
+    if lost:  # `0.52 val_loss STEP=20`
+        return replace(slot, key=lost["loss"]), behind[lost.end() :]
+    names_next = not shape.words[-1].strip() and _BEFORE_HYPHEN.fullmatch(behind)
+    return _by_unit_or_right(slot, "" if names_next else behind, more), behind
 
 
 def _by_unit_or_right(slot: Slot, behind: str, more: bool) -> Slot:

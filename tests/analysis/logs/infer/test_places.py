@@ -176,3 +176,16 @@ def test_step_of_the_best_figure_is_no_average(read: Callable[[str], Log]) -> No
     )
     assert "best_avg" not in log.records.columns
     assert log.records["step"].to_list() == [*range(9)]
+
+
+def test_first_of_two_counts_is_the_epoch_if_it_rises_where_the_other_begins_again(
+    read: Callable[[str], Log],
+) -> None:
+    line = "{e} {b} loss - {loss}\n"
+    log = read(
+        "".join(line.format(e=e, b=b, loss=7.5 - e - b / 100) for e in range(3) for b in range(0, 50, 10))
+    )
+    assert log.records.select("epoch", "step").rows() == [(e, b) for e in range(3) for b in range(0, 50, 10)]
+    assert log.records["attempt"].unique().to_list() == [1]
+    apart = read("".join(line.format(e=3, b=b, loss=7.5 - b / 100) for b in range(0, 50, 10)))
+    assert apart.records["step"].to_list() == [0, 10, 20, 30, 40]

@@ -65,3 +65,13 @@ def test_name_before_a_counter_belongs_to_the_value_behind_it() -> None:
 def test_words_in_brackets_say_what_a_figure_counts(line: str, names: list[str | None]) -> None:
     (shape,) = shapes.line_shapes([line.encode()], [line.encode()])
     assert [slot.key for slot in slots.find_slots(shape)][: len(names)] == names
+
+
+def test_loss_before_the_name_of_the_next_value_is_that_of_the_value_before_it() -> None:
+    lines = ["eval 90/512 1.8%, 0.62 val_loss STEP=  20", "eval 99/512 1.9%, 0.52 val_loss STEP=  40"]
+    assert keys(*lines)[-2:] == ["val_loss", "STEP"]
+
+
+def test_name_before_a_hyphen_is_of_the_value_behind_it() -> None:
+    assert keys("0 10 loss - 7.25", "0 20 loss - 7.125") == [None, None, "loss"]
+    assert keys("12.5 loss - ok", "11.5 loss - ok") == ["loss"]
