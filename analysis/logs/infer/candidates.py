@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from gputel.analysis.logs import formats, names, setting_lines
 from gputel.analysis.logs.infer import headings, rewards, tables
-from gputel.analysis.logs.infer.counters import SAMPLES, integers
+from gputel.analysis.logs.infer.counters import NUMBERED, SAMPLES, integers
 from gputel.analysis.logs.infer.dialects import MEASURE, PARTS
 from gputel.analysis.logs.infer.headings import EVALUATION
 from gputel.analysis.logs.infer.line_tables import compile_line
@@ -33,7 +33,7 @@ _LEARNS = re.compile(r"(?i)\blr\b|learn")
 # `best_of_4` and `best@4` are measures of their own; `error of best model` is measured when it is printed
 _BEST = re.compile(
     r"(?<!of[ _])(?<!at[ _])(?<!for[ _])(?<!with[ _])(?<!from[ _])(?<!of the )"
-    r"(?:(?<![A-Za-z])best|Best|BEST)(?![a-z]|[\W_]*(?:\d|of(?![a-z])))"
+    r"(?:(?<![A-Za-z])best|Best|BEST|\b[Hh]ighest|\b[Ll]owest)(?![a-z]|[\W_]*(?:\d|of(?![a-z])))"
 )
 _ACCURACY = re.compile(
     r"(?i)\b(?:train(?:ing)?[ _])?(?:acc|accuracy|error[ _]rate|f1|auc|m?iou|dice|psnr|bleu)\b"
@@ -326,11 +326,11 @@ def _as_evaluation(candidate: Candidate) -> list[Named]:
 
 
 def _without_samples(candidate: Candidate) -> list[Named]:
-    """Drops the count of samples seen so far, which is no evaluation."""
-    return [
-        replace(n, column=None) if SAMPLES.search(n.source) and integers(candidate.shape.column(n.at)) else n
-        for n in _without_counts(candidate)
-    ]
+    """Drops the count of samples seen so far, which is no evaluation, and the number of a model, seed or fold."""
+    cells = _without_counts(candidate)
+    named = [n for n in cells if SAMPLES.search(n.source) or NUMBERED.fullmatch(n.source)]
+    counts = [n for n in named if integers(candidate.shape.column(n.at)) is not None]
+    return [replace(n, column=None) if n in counts else n for n in cells]
 
 
 def _without_counts(candidate: Candidate) -> list[Named]:

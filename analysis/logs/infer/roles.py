@@ -263,20 +263,27 @@ def _of_set(cell: Named, validated: set[str], held_out: str | None) -> Named:
 def with_own_names(chosen: Sequence[Candidate]) -> list[Candidate]:
     """Leaves its own name to `val ##### 0.02` where other lines say that theirs is the validation loss.
 
-    So it does to `Total eval loss: 40.3`, a sum over batches, beside `Average eval loss: 1.2`.
+    So it does to `Total eval loss: 40.3`, a sum over batches, beside `Average eval loss: 1.2`; and to
+    `Final Test: 71.2` where records print scores by the names of sets, `Valid: 70.4%`.
     """
     evals = [line for line in chosen if line.role == "eval"]
     cells = {cell for line in evals for cell in line.metrics if cell.column == "val_loss"}
-    if not any("loss" in cell.source.lower() for cell in cells):
+    scores = any(_is_score_of_set(cell) for line in chosen for cell in line.metrics)
+    if not (scores or any("loss" in cell.source.lower() for cell in cells)):
         return list(chosen)
     averages = any(is_average(cell.source) for cell in cells)
     bare = {c for c in cells if c.source.lower() in SETS or (averages and is_sum(c.source))}
+    bare |= {cell for cell in cells if scores and "loss" not in cell.source.lower()}
     return [
         replace(line, named=tuple(replace(c, column=legal(c.source)) if c in bare else c for c in line.named))
         if line in evals
         else line
         for line in chosen
     ]
+
+
+def _is_score_of_set(cell: Named) -> bool:
+    return cell.source.lower() in SETS and cell.column == f"{cell.source.lower()}_score"
 
 
 def with_classes(chosen: Sequence[Candidate]) -> list[Candidate]:

@@ -113,3 +113,21 @@ def test_figure_below_a_heading_is_read_beside_a_known_format(read: Read) -> Non
     )
     assert log.records["step"].to_list() == list(EPOCHS)
     assert log.evals["value"].to_list() == [round(0.5 + e / 100, 3) for e in EPOCHS]
+
+
+SETS = "Epoch: {e:02d}, Loss: {loss:.4f}, Train: {b:.2%}, Valid: {a:.2%}\n"
+
+
+def test_sets_that_name_scores_name_them_below_the_records_too(read: Read) -> None:
+    """`Final Test: 71.2` is no loss, and the highest score so far no evaluation."""
+    log = read(log_of(SETS) + "Highest Valid: 80.12\n  Final Test: 79.81\n")
+    assert set(log.evals["name"]) == {"valid_score", "Final_Test"}
+    losses = read(log_of("Epoch: {e:02d}, Loss: {loss:.4f}\n") + "Final Test: 0.81\n")
+    assert set(losses.evals["name"]) == {"val_loss"}
+
+
+def test_number_of_a_model_or_a_fold_is_no_figure_of_its_evaluation(read: Read) -> None:
+    log = read(
+        log_of("Epoch {e} Loss = {loss:.4f}\n") + "Model 0 test rmse = 1.2346\nSeed 3 ==> test mae = 0.5\n"
+    )
+    assert set(log.evals["name"]) == {"test_rmse", "test_mae"}
