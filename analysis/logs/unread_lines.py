@@ -42,7 +42,7 @@ _SCORED = lazy_regex(
     rb"(?P<name>(?<![a-z])%b(?![a-z]))[ )\]]{0,2} ?[:=] ?\d*\.\d(?P<behind>)" % _SCORE_NAME
 )
 _AGAIN = (
-    rb"best|improv|sav(?:ed|ing)|minim|maxim|lowest|early stop|average|\bmean\b|\bavg|reduc|\bload"
+    rb"best|improv|sav(?:ed|ing)|minim|maxim|lowest|highest|early stop|average|\bmean\b|\bavg|reduc|\bload"
     rb"|epoch \d+ (?:done|finished|summary)"
 )
 _REPEATS = lazy_regex(rb"(?i)" + _AGAIN)

@@ -253,14 +253,11 @@ def _is_done(column: Sequence[bytes]) -> bool:
 
 
 def _is_list(slot: Slot, shape: LineShape) -> bool:
-    """Whether at least three values stand in brackets, or cells, behind one name: parts, and the first is no total.
-
-    A detector prints `| loss | 1.5 | 0.9 | 0.4 |`, of each of its layers. The names of columns stand above a row.
-    """
-    inner = [words.strip() for words in shape.words[slot.at + 1 : min(slot.at + 3, shape.slots)]]
-    before = shape.words[slot.at].strip()
-    labels = before.strip(b"| ").decode(errors="replace") == slot.key and before.endswith(b"|")
-    return inner == [b"," if before.endswith(b"[") else b"|"] * 2 and (labels or before.endswith(b"["))
+    """Whether one name has three values in brackets, or in cells: parts, of which the first is no total."""
+    inner = b"".join(words.strip() for words in shape.words[slot.at + 1 : min(slot.at + 3, shape.slots)])
+    before = shape.words[slot.at].decode(errors="replace").strip()
+    labels = before.endswith("|") and before.strip("| ") == slot.key
+    return inner == b"||" if labels else before.endswith("[") and inner == b",,"
 
 
 def _lists_sets(words: bytes) -> bool:

@@ -268,7 +268,7 @@ def with_own_names(chosen: Sequence[Candidate]) -> list[Candidate]:
     """
     evals = [line for line in chosen if line.role == "eval"]
     cells = {cell for line in evals for cell in line.metrics if cell.column == "val_loss"}
-    scores = any(_is_score_of_set(cell) for line in chosen for cell in line.metrics)
+    scores = any((c.column or "") == f"{c.source.lower()}_score" for line in chosen for c in line.metrics)
     if not (scores or any("loss" in cell.source.lower() for cell in cells)):
         return list(chosen)
     averages = any(is_average(cell.source) for cell in cells)
@@ -280,10 +280,6 @@ def with_own_names(chosen: Sequence[Candidate]) -> list[Candidate]:
         else line
         for line in chosen
     ]
-
-
-def _is_score_of_set(cell: Named) -> bool:
-    return cell.source.lower() in SETS and cell.column == f"{cell.source.lower()}_score"
 
 
 def with_classes(chosen: Sequence[Candidate]) -> list[Candidate]:
