@@ -213,6 +213,8 @@ def _is_headed(made: Candidate, lines: Sequence[bytes]) -> bool:
     if headings.say_evaluation(made.shape, lines, in_block=made.place is None):
         return True
     named = [cell.source for cell in made.metrics]
+    if not (made.evidence or made.place) and any(map(rewards.EPISODE.search, named)):
+        return headings.is_below_evaluation(made.shape, lines)
     may_be = not (made.evidence or made.place or any(map(rewards.REWARD.search, named)))
     return may_be and headings.is_above_best(named, made.shape, lines)
 
@@ -265,8 +267,10 @@ def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
         return replace(candidate, role="eval", named=tuple(_without_samples(candidate)))
     if evals:
         return replace(candidate, role="mixed")
-    boxed = headed and candidate.shape.is_boxed and candidate.place is None  # whatever it gives
-    by_words = boxed or _evaluates(candidate, headed=headed) or _scores(candidate) or _is_with_best(candidate)
+    of_episodes = any(rewards.EPISODE.search(cell.source) for cell in candidate.metrics)
+    if headed and candidate.place is None and (candidate.shape.is_boxed or of_episodes):
+        return replace(as_evaluation(candidate), is_result=True)
+    by_words = _evaluates(candidate, headed=headed) or _scores(candidate) or _is_with_best(candidate)
     if by_words or _is_quotient(candidate):
         return as_evaluation(candidate)
     return candidate

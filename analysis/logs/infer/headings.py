@@ -21,6 +21,7 @@ _BLOCK = 40  # lines between a heading and a figure of its block
 _HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}[:/]?")
 _CURRENT = re.compile(r"(?i)^current[_ ]")
 _BEST = re.compile(rb"\W*best(?![a-z])")
+_EVALUATES = re.compile(rb"(?i)\W*eval(?:uat\w*)?(?![a-z]).*[=:] *[-+]?\d")
 _SHOWN = 20  # lines of a shape that are looked at
 
 
@@ -37,6 +38,12 @@ def say_evaluation(shape: LineShape, lines: Sequence[bytes], *, in_block: bool) 
     return all(EVALUATION.match(line) for line in above) or (
         scored and not any(_loses_below(lines, number) for number in shown)
     )
+
+
+def is_below_evaluation(shape: LineShape, lines: Sequence[bytes]) -> bool:
+    """Whether a line of figures that begins with `Eval` stands right above: `Eval steps=500, reward=9.5`."""
+    above = [lines[number - 1] for number in shape.lines[:_SHOWN] if number]
+    return len(above) > 1 and all(map(_EVALUATES.match, above))
 
 
 def is_above_best(named: Sequence[str], shape: LineShape, lines: Sequence[bytes]) -> bool:

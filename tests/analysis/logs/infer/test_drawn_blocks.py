@@ -50,15 +50,15 @@ def test_bar_with_lines_drawn_in_it_is_a_bar(read: Read) -> None:
 
 
 def test_figures_of_a_box_of_evaluation_are_in_no_record(read: Read) -> None:
-    """A box of an evaluation has rows of the training, too; what stands between boxes is in none of them."""
+    """A box of an evaluation has rows of the training, too. What stands between boxes is in none of them."""
     boxes = []
     for e in EPOCHS:
         rollout = "| rollout/       |      |\n|    ep_rew_mean |  9.5 |\n"
         if e % 5 == 0:
             boxes.append(f"Eval num_timesteps={100 * e}, episode_reward={e + 0.5:.2f} +/- 0.00\n")
-            boxes.append("Episode length: 160.00 +/- 0.00\n")
+            boxes.append(f"Episode length: {160 + e:.2f} +/- 0.00\n")
             rollout = (
-                f"| eval/          |      |\n|    mean_ep_length | 160.5 |\n|    mean_reward | {e + 0.5} |\n"
+                f"| eval/  |    |\n|    mean_ep_length | {160.5 + e} |\n|    mean_reward | {e + 0.5} |\n"
             )
         train = (
             f"| train/         |      |\n|    loss        | {3 / e:.4f} |\n|    n_updates   | {10 * e} |\n"
@@ -67,5 +67,5 @@ def test_figures_of_a_box_of_evaluation_are_in_no_record(read: Read) -> None:
     log = read("".join(boxes))
     assert log.records["step"].to_list() == [10 * e for e in EPOCHS]
     assert not {"mean_reward", "mean_ep_length", "Episode_length"} & {*log.records.columns}
-    for name in ("mean_reward", "episode_reward"):
+    for name in ("mean_reward", "mean_ep_length", "episode_reward", "Episode_length"):
         assert log.evals.filter(name=name)["step"].to_list() == [10 * e for e in EPOCHS if e % 5 == 0]
