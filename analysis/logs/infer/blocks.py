@@ -81,7 +81,10 @@ def footer(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None
     ]
     if any(line.shape.first < main.shape.first and _is_near(line, main) for line in places):
         return None
-    return next((line for line in places if _closes(line, main) and (_ends(line) or _begins_run(line))), None)
+    closing = [line for line in places if _closes(line, main)]
+    if not any(_ends(line) or _begins_run(line) for line in closing):
+        return None
+    return min(closing, key=lambda line: (not _ends(line), line.place_rank))  # `epoch: 3`, `iteration: 924`
 
 
 def _closes(footer: Candidate, main: Candidate) -> bool:

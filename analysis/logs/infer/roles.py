@@ -9,13 +9,13 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gputel.analysis.logs.infer.candidates import Candidate
-from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE, SETS, TRAINED
+from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE, PART_LOSS, SETS, TRAINED
 from gputel.analysis.logs.infer.losses import is_average, is_sum
 from gputel.analysis.logs.infer.named import PLACES, Named, is_place
 from gputel.analysis.logs.infer.places import KINDS
 from gputel.analysis.logs.infer.settings import is_printed
 from gputel.analysis.logs.infer.shapes import LineShape
-from gputel.analysis.logs.names import legal
+from gputel.analysis.logs.names import is_evaluation, legal
 
 SUMMARY = re.compile(
     rb"(?i)\b(?:best|minimum|maximum|finished|summary|sanity|total training|training took|early stop|train_runtime)"
@@ -264,7 +264,8 @@ def with_own_names(chosen: Sequence[Candidate]) -> list[Candidate]:
     """Leaves its own name to `val ##### 0.02` where other lines say that theirs is the validation loss.
 
     So it does to `Total eval loss: 40.3`, a sum over batches, beside `Average eval loss: 1.2`; and to
-    `Final Test: 71.2` where records print scores by the names of sets, `Valid: 70.4%`.
+    `Final Test: 71.2` where records print scores by the names of sets, `Valid: 70.4%`; and to a part,
+    `validation/main/cls_loss`, beside `validation/main/loss`.
     """
     evals = [line for line in chosen if line.role == "eval"]
     cells = {cell for line in evals for cell in line.metrics if cell.column == "val_loss"}
@@ -274,6 +275,9 @@ def with_own_names(chosen: Sequence[Candidate]) -> list[Candidate]:
     averages = any(is_average(cell.source) for cell in cells)
     bare = {c for c in cells if c.source.lower() in SETS or (averages and is_sum(c.source))}
     bare |= {cell for cell in cells if scores and "loss" not in cell.source.lower()}
+    last = {cell: cell.source.split("/")[-1] for cell in cells}
+    parts = {c for c, word in last.items() if PART_LOSS.search(word) and not is_evaluation(word)}
+    bare |= parts if any(word.lower() == "loss" for word in last.values()) else set()
     return [
         replace(line, named=tuple(replace(c, column=legal(c.source)) if c in bare else c for c in line.named))
         if line in evals
