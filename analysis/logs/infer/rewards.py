@@ -16,7 +16,9 @@ EPISODE = lazy_regex(r"(?i)episod(?:es?|ic)|time_?steps?|\b(?:games?|cycles?|gen
 _COUNTED = lazy_regex(rb"(?i)\b(?:done|played|finished) \d+ (?:games|episodes)\b")
 _SCORE = lazy_regex(r"(?i)(?:^|[\W_])scores?(?:$|[\W_])")
 _ACTS = lazy_regex(r"(?i)^(?:e|eps|epsilon|exploration\w*)$")
-_MEAN = lazy_regex(r"(?i)(?:^|[\W_])(?:avg|average|mean|running|moving)(?:$|[\W_])")
+_MEAN = lazy_regex(
+    r"(?i)(?:^|[\W_])(?:avg|average|mean|running|moving)[\W_]?\d*(?:$|[\W_])"
+)  # `Average100 Score`
 _EPISODES = ("episode", "episodes", "ep")
 
 
