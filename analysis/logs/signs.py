@@ -119,7 +119,8 @@ SIGNS = (
     ),
     _sign(
         "resume",
-        rb"(?i)\bresum(?:ing|ed)\b(?!\s*[=:])|\bcontinuing training from\b|\bloading checkpoint\b.*\bat iteration\b"
+        rb"(?i)\bresum(?:ing|ed)\b(?!\s*[=:])|^\W*resume training (?:with|from)\b|\bcontinuing training from\b"
+        rb"|\bloading checkpoint\b.*\bat iteration\b"
         rb"|\bsuccessfully loaded checkpoint\b|\brestored (?:all )?(?:the )?(?:states? )?from\b"
         rb"|\bloaded checkpoint\b.{0,120}\b(?:step|epoch|iter\w*|at)\b",
     ),
@@ -141,13 +142,14 @@ _DAY = (
     rb"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?,? +\d{1,2}\b"
     rb"|\d{1,2}[ -](?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?[ -]\d{4})"
 )
-# The first line of a start, dated or of another fold: no event, but the reason why steps begin again.
+# The first line of a start, dated, from scratch, or of another fold: no event, but why steps begin again.
 HEADING = _sign(
     None,
     rb"(?i)^(?!.*\bepoch)(?:[^a-z]*(?:(?:start\w*|train\w*|cross[- ]?validation|cv|running) )?(?:fold|seed|trial)\b"
     rb"[ #:=]{0,4}\d+\b(?:(?: ?/ ?| of )\d+)?[^\d.]{0,40}$|[=*#~-]{3,}.*" + _DAY + rb".*"
     rb"|.*\b(?:(?:run|session|job|experiment|training) (?:was )?(?:started|starts|starting|began|begins)\b.{0,20}"
-    rb"|start of (?:the )?training\b.{0,30})" + _DAY + rb".*)$",
+    rb"|start of (?:the )?training\b.{0,30})" + _DAY + rb".*"
+    rb"|(?:experimental: )?start(?:ing)? training\b.{0,40}\bfrom (?:scratch|(?:a )?pre-?trained)\b.*)$",
 )
 COMPLETED = patterns.lazy_regex(
     rb"(?i)\btraining (?:is |has |was |run )?(?:now )?(?:complete[ds]?|finished|done|ended)\b"
@@ -193,6 +195,7 @@ _WORTH = (
     *(rb"%b(?:s|ed|ing)?\b[^\n]{0,20}\d\d" % begins for begins in (b"start", b"begin", b"began")),
     *(rb"%b(?<!\w%b)[ #:=]{0,4}\d" % (part, part) for part in (b"fold", b"seed", b"trial")),
     rb"start of (?:the )?train",
+    rb"start(?:ing)? training\b[^\n]{0,40} from ",
 )
 # Searched in lower case: ignoring case costs ten times as much, and most lines contain none of these.
 WORTH = patterns.lazy_regex(patterns.any_of(_WORTH))

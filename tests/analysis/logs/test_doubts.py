@@ -97,6 +97,7 @@ def test_trainings_that_begin_again_alike_are_not_though_batches_count_within_ep
     [
         "================ Training Loss (Sun Jun  {0}7 08:05:14 2020) ================\n",
         "--- run of 2026-03-0{0} 21:04:52 ---\n",
+        "Start training with (gpu({0})) from pretrained model model/ssd_300\n",
         "Training started at 0{0}/11/2026 07:00:01\n",
         "========== fold: {0} training ==========\n",
         "\U0001f4c2 Fold {0}/5\n",

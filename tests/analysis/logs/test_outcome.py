@@ -126,6 +126,7 @@ def test_bar_that_was_broken_off_in_its_last_epoch_did_not_come_to_its_end(
         ("Saved weights to out/best.pt and its curve to out/best.png", "checkpoint"),
         ("[2026-06-15 11:05:42,570] INFO - 权重已保存至: ./logs/encoder_ep10.pth", "checkpoint"),
         ("Resuming training from out", "resume"),
+        ("Resume training with (gpu(0)) from epoch 149", "resume"),
         ("successfully loaded checkpoint from x at iteration 5", "resume"),
         ("Restarting worker group", "restart"),
         ("Loss is NaN, stopping training", "nan"),
