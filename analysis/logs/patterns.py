@@ -41,6 +41,7 @@ Role = Literal[
     "again",
     "evaluates",
     "validates",
+    "tested",
     "trains",
 ]
 Kind = Literal["number", "clock", "text"]

@@ -24,7 +24,18 @@ from gputel.analysis.logs.prefixes import Stamps
 RECORDS = ("train", "part", "bar")
 EVALUATIONS = ("eval", "task")
 SECTIONS = ("validates", "trains")
-ROLES = (*RECORDS, *EVALUATIONS, *SECTIONS, "epoch", "header", "begins", "names", "again", "evaluates")
+ROLES = (
+    *RECORDS,
+    *EVALUATIONS,
+    *SECTIONS,
+    "epoch",
+    "header",
+    "begins",
+    "names",
+    "again",
+    "evaluates",
+    "tested",
+)
 
 
 class Assembler:
@@ -47,6 +58,7 @@ class Assembler:
         self._loop = EvaluationLoop()
         self._leads = False  # whether evaluations stand above the records that they belong to
         self._repeats_after: int | None = None  # the line which says that the next one repeats figures
+        self._tested: ParsedLine | None = None  # the line that says where the evaluations below it stand
         self._ended = False  # whether an epoch was over before the last line
         for pattern in patterns:
             if pattern.ends is not None:
@@ -156,17 +168,24 @@ class Assembler:
                 self._loop.begin(line)
             case "epoch" | "trains":
                 self._begin_epoch(line)
-            case "header":
-                self._records.header = [names.title(word) for word in line.texts["columns"].split()]
+            case "header" | "again" | "tested":
+                self._head(line)
             case "eval" | "task":
                 self._evaluate(line)
             case "bar":
                 self._records.redraw(line)
             case "train" | "part":
                 self._records.take(line)
-            case "again":
-                self._repeats_after = line.number
         self._end_epoch(line)
+
+    def _head(self, line: ParsedLine) -> None:
+        """Takes a line that says what the figures below it are, or where they were measured."""
+        if line.pattern.role == "header":
+            self._records.header = [names.title(word) for word in line.texts["columns"].split()]
+        elif line.pattern.role == "tested":
+            self._tested = line
+        else:
+            self._repeats_after = line.number
 
     def _begin_epoch(self, line: ParsedLine) -> None:
         """Takes the line of an epoch, which ends a loop, or the heading of a section, which may name its epoch."""
@@ -187,7 +206,8 @@ class Assembler:
 
     def _evaluate(self, line: ParsedLine) -> None:
         self._leads = self._leads or not (self.begun or self.drafts())
-        step = self._counting.of_evaluation(line, self._leads)
+        named = line.shape.place is not None or "epoch" in line.cells
+        step = self._counting.of_evaluation(self._tested if self._tested and not named else line, self._leads)
         step = self.stages.last_step if step is None and self._ended else step
         if step is not None or self._leads or not self._records.evaluate(line):
             self.evaluations.take(line, step)
@@ -200,6 +220,7 @@ class Assembler:
         if line.pattern.role in EVALUATIONS:
             self._loop.forget(line)
         elif line.pattern.role in (*SECTIONS, *RECORDS, "epoch"):
+            self._tested = None
             self._end_loop()
 
     def _end_loop(self) -> None:

@@ -108,8 +108,9 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
         chosen = _chosen(candidates, main, lines) if main else []
     if main is None or not chosen:
         return None
-    opening = [c for c in chosen if not c.metrics]
+    opening = [c for c in chosen if not c.metrics and c.role != "tested"]
     headings = [*found.tables()] if found else announcements.patterns(main, bare, opening)
+    chosen = [c for c in chosen if not (headings and c.role == "tested")]  # they announce a loop
     return _inferred(every, [*chosen, *_beside(candidates, chosen, main, found)], main, title, headings)
 
 
@@ -202,7 +203,7 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
             role = "train" if role is None and _rewards_too(line, main) else role
             part = _besides(line, main) if role == "part" else line
             chosen += [replace(part, role=role, ends=ends)] if role and part.columns else []
-    rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "epoch": 3}
+    rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "tested": 2, "epoch": 3}
     chosen.sort(key=lambda line: (-line.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[line.role]))
     chosen = with_own_names(_average_as_loss(_within_epochs(chosen[:MOST_PATTERNS])))
     chosen = with_classes(with_sets(chosen))

@@ -1,4 +1,4 @@
-"""Lines that announce a loop of evaluation: `Validation`, `Test epoch: 5`; and what its lines count to.
+"""Lines that announce an evaluation: `Validation`, `Test epoch: 5`; what the lines of its loop count to.
 
 Where the lines below look like the records, a pattern for the announcement goes into the format, and the total
 tells them apart while the log is read.
@@ -7,6 +7,7 @@ tells them apart while the log is read.
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,6 +31,29 @@ _STAMP = lazy_regex(rb"^(?:\[[\d.:/| -]+\]|[\d/-]*\d:\d\d[\d.:,]*(?=\s))\s*")  #
 _TRAINS = lazy_regex(rb"(?i)\W*(?:start\w* |begin\w* )?(?:train\w*|epoch)\b")  # what stands above it is over
 ALONE = lazy_regex(rb"[\d/:.-]*\s*[A-Za-z][\w ]*[:=]\s*[-+\d.e]+%?\s*")  # one figure, behind a stamp
 _LONGEST = 200
+_FINE = frozenset({"step", "iteration"})
+
+
+def says_where(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
+    """Whether it says where the figures below it were measured, `Validation at step 500`, as the records count.
+
+    Its step is that of the last record above it, of the next one, or one in between.
+    """
+    records = main if main.place else header
+    if line.role != "place" or not (line.place and records and records.place) or line.place.guessed:
+        return False
+    alike = line.place.column == records.place.column or {line.place.column, records.place.column} <= _FINE
+    steps = integers(records.shape.column(records.place.at)) or []
+    named = integers(line.shape.column(line.place.at)) or []
+    if not (alike and steps and named and _ANNOUNCES.search(line.shape.spoken)):
+        return False
+    above = [bisect(records.shape.lines, number) for number in line.shape.lines]
+    near = [steps[max(0, at - 1) : at + 1] for at in above]
+    fits = [
+        min(around) <= step and (step <= max(around) or at == len(steps))
+        for step, around, at in zip(named, near, above, strict=True)
+    ]
+    return sum(fits) >= 0.9 * len(fits)
 
 
 def total(candidate: Candidate) -> int | None:

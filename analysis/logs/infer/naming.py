@@ -324,8 +324,9 @@ def _ends(key: str) -> list[str]:
     if parts[-1].lower() in ("s", "sec"):  # a rate is not what it counts
         return [key]
     if key.endswith("()") or parts[0].lower() in SETS - {"train", "training"}:
-        at = parts[-1].lower()  # `Valid Epoch: 3`
-        return [*ends, at] if len(parts) == 2 and at in PLACES and " " in key else ends
+        at = parts[-1].lower()  # `Valid Epoch: 3`, `Validation at step 500`
+        names_place = len(parts) == 2 or (len(parts) > 2 and parts[-2].lower() in ("at", "after"))
+        return [*ends, at] if names_place and at in PLACES and " " in key else ends
     shorter = ["_".join(parts[start:]) for start in range(1, len(parts))]
     return [*ends, *(end for end in shorter if end and "loss" not in end.lower())]
 

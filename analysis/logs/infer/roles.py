@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from gputel.analysis.logs.infer import announcements
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE, PART_LOSS, SETS, TRAINED
 from gputel.analysis.logs.infer.losses import is_average, is_sum
@@ -218,6 +219,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_is_known_epoch, None),
     (lambda line, *_: line.role == "epoch", "epoch"),
     (_is_evaluation, "eval"),
+    (announcements.says_where, "tested"),
     (_gives_result, "eval"),
     (lambda line, *_: line.role == "eval", None),
     (_follows, "part"),

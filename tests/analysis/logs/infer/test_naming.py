@@ -45,6 +45,8 @@ def columns(*lines: str) -> list[str | None]:
         ("held_out_nll 1.64", ["val_loss"]),
         ("step 3 / STATE observe / ACTION 0.5 / EPSILON 0.1", ["step", "ACTION", "EPSILON"]),
         ("step 3 loss 2.5 error rate 0.1", ["step", "loss", "error_rate"]),
+        ("=== Validation at step 500 ===", ["step"]),
+        ("Validation loss at step 500: 1.3", ["step", "val_loss"]),
         ("Client 3 Local Epoch: 4 Loss: 2.5", ["Client", "Local_Epoch", "loss"]),
         ("Step 3 Avg Reward: 5.0 Win Rate: 0.45", ["step", "Avg_Reward", "Win_Rate"]),
         ("Epoch 3 - avg_train_loss: 2.5 avg_val_loss: 2.6", ["epoch", "loss_avg", "val_loss"]),
