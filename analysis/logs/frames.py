@@ -110,12 +110,11 @@ class Rows:
         all of them are in memory twice.
         """
         self._spread(self.count)
-        constants = {
-            name: constant(name, value, pl.String if isinstance(value, str) else pl.Int64, self.count)
-            for name, value in (same or {}).items()
-        }
-        names = self.names(first, order)
-        return pl.DataFrame([constants[name] if name in constants else self._series(name) for name in names])
+        names, same = self.names(first, order), same or {}
+        frame = pl.DataFrame([self._series(name) for name in names if name not in same])
+        # a literal takes no memory until its column is asked for
+        alike = [pl.lit(value, pl.String if isinstance(value, str) else pl.Int64) for value in same.values()]
+        return frame.with_columns(**dict(zip(same, alike, strict=True))).select(names) if same else frame
 
     def _series(self, name: str) -> pl.Series:
         if name not in self._columns:
