@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from gputel.analysis.logs import lines
 from gputel.analysis.logs.lines import Chunk
+from gputel.analysis.logs.numpy_engine.numbers import BLANK, blank_in_place
 from gputel.analysis.logs.patterns import lazy_regex
 
 Ints = npt.NDArray[np.int64]
@@ -55,7 +56,7 @@ def cut(chunk: Chunk) -> Chunk:
 
 def _windows(data: bytes, size: int) -> npt.NDArray[Any]:
     """So many bytes from each place on, copied as one: a tenth of the time of one by one."""
-    windows: npt.NDArray[Any] = np.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))
+    windows: npt.NDArray[Any] = np.ndarray((max(len(data) - size + 1, 0),), f"V{size}", data, 0, (1,))
     return windows
 
 
@@ -83,12 +84,15 @@ def _size(data: bytes, begin: int) -> int:
 
 def _alike(data: bytes, begins: Ints, size: int) -> npt.NDArray[np.bool_]:
     """Which lines begin like the first, but for their digits, and have no blank or colon more."""
-    inner = begins[: np.searchsorted(begins, len(data) - size)]
-    heads = _windows(data, size)[inner].view(np.uint8)
-    heads[heads - np.uint8(ord("0")) < 10] = ord("0")
-    texts = heads.view(f"S{size}")
+    room = -(-size // 8) * 8
+    inner = begins[: np.searchsorted(begins, len(data) - room)]
+    heads = _windows(data, room)[inner].view(np.uint8).reshape(-1, room)
+    blank_in_place(heads, np.full((1, room), BLANK, dtype=np.uint8))
+    heads[:, size:] = 0
     alike = np.zeros(len(begins), dtype=np.bool_)
-    alike[: len(inner)] = texts == texts[:1]
+    alike[: len(inner)] = True
+    for column in heads.view(np.uint64).T:
+        alike[: len(inner)] &= column == column[:1]
     if data[begins[0] + size - 1] != ord(" "):
         alike[: len(inner)] &= ~_AT_END[np.frombuffer(data, np.uint8)[inner + size]]
     return alike

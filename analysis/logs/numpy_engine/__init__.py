@@ -22,7 +22,6 @@ from gputel.analysis.logs.numpy_engine.numbers import Ints
 from gputel.analysis.logs.numpy_engine.shapes import (
     ONE_BY_ONE,
     UNKNOWN,
-    WORTH_LEARNING,
     Shapes,
     group_by_shape,
 )
@@ -74,7 +73,7 @@ def _parts(
     layouts[first[early]] = ONE_BY_ONE
     columns = shapes.values_of("column")
     hits = []
-    for place in np.flatnonzero(np.bincount(layouts[layouts >= 0])):
+    for place in np.flatnonzero(np.bincount(layouts - UNKNOWN)[-UNKNOWN:]):
         rows = np.flatnonzero(layouts == place)
         hits.append(shapes.layouts[place].read(rows, data, starts[rows], columns[numbers[rows]]))
     rejects = _look(data, starts, np.flatnonzero(layouts <= ONE_BY_ONE), shapes, hits)
@@ -96,15 +95,16 @@ def _learn(shapes: Shapes, numbers: Ints, starts: Ints, data: bytes) -> None:
     if unknown.size:
         example = np.zeros(len(counts), dtype=np.int64)
         example[numbers] = starts
-        for number in unknown.tolist():
-            shapes[number].seen += int(counts[number])
-            if shapes[number].seen >= WORTH_LEARNING:
-                shapes.learn(number, lines.line_at(data, int(example[number])))
+        for number in shapes.see(unknown, counts[unknown]).tolist():
+            shapes.learn(number, lines.line_at(data, int(example[number])))
 
 
 def _check(shapes: Shapes, numbers: Ints, starts: Ints, data: bytes) -> None:
     """Gives a line whose names hold other digits than its shape's a shape of its own; writes into `numbers`."""
-    rows = np.flatnonzero(shapes.has_checks()[numbers])
+    has_checks = shapes.has_checks()
+    if not has_checks.any():
+        return
+    rows = np.flatnonzero(has_checks[numbers])
     rows = rows[starts[rows] + shapes.values_of("reach")[numbers[rows]] >= 8]
     if not rows.size:
         return

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -49,18 +49,19 @@ _DIGIT = re.compile(rb"\d")
 _ONE_DIGIT = chr(BLANK)
 _DIGITS = re.compile(_ONE_DIGIT + "+")
 
+_FACTS = ("layout", "column", "reach", "seen")  # of DigitShape
+
 Check = tuple[int, int, int]  # the eight bytes that end here must be, under this mask, this word
 
 
-@dataclass(slots=True)
-class DigitShape:
+class DigitShape(NamedTuple):
     """How the lines of one shape are read."""
 
     layout: int = UNKNOWN  # number of the layout that reads them, or NOTHING, ONE_BY_ONE, UNKNOWN
     column: int = 0  # the shape's column in the table of that layout
-    checks: tuple[Check, ...] = ()  # the digits of names that a line must have
     reach: int = 0  # the earliest end of eight bytes that are gathered, counted from the start of a line
     seen: int = 0  # lines so far, while it is UNKNOWN
+    checks: tuple[Check, ...] = ()  # the digits of names that a line must have
 
 
 class Shapes:
@@ -77,10 +78,11 @@ class Shapes:
         self.forget()
 
     def __getitem__(self, number: int) -> DigitShape:
-        return self._shapes[number]
+        layout, column, reach, seen = self._facts[:, number].tolist()
+        return DigitShape(layout, column, reach, seen, self._checks.get(number, ()))
 
     def __len__(self) -> int:
-        return len(self._shapes)
+        return self._count
 
     @property
     def is_full(self) -> bool:
@@ -88,7 +90,9 @@ class Shapes:
 
     def forget(self) -> None:
         """Starts again without any shape."""
-        self._shapes: list[DigitShape] = []
+        self._count = 0
+        self._facts = np.empty((len(_FACTS), 64), dtype=np.int64)  # a column for each shape, and free ones
+        self._checks: dict[int, tuple[Check, ...]] = {}
         self._numbers: dict[bytes, int] = {}  # by blanked line
         self._bytes = 0
         self._families: dict[str, list[int]] = {}  # patterns that are near, by line with one digit a number
@@ -104,25 +108,32 @@ class Shapes:
             return [known[text] if text in known else self._add(text) for text in blanked]
 
     def values_of(self, name: str) -> Ints:
-        """One field of all shapes, by the number of the shape."""
-        return np.array([getattr(shape, name) for shape in self._shapes], dtype=np.int64)
+        """One field of all shapes, by the number of the shape; writing into it changes them."""
+        return self._facts[_FACTS.index(name), : self._count]
 
     def has_checks(self) -> npt.NDArray[np.bool_]:
         """Whether each shape has checks, by its number."""
-        return np.array([len(shape.checks) > 0 for shape in self._shapes], dtype=np.bool_)
+        found = np.zeros(len(self), dtype=np.bool_)
+        found[np.fromiter(self._checks, np.int64)] = True
+        return found
+
+    def see(self, numbers: Ints, counts: Ints) -> Ints:
+        """Counts lines of unknown shapes, and returns the shapes that are worth learning."""
+        seen = self.values_of("seen")
+        seen[numbers] += counts
+        return numbers[seen[numbers] >= WORTH_LEARNING]
 
     def variant(self, line: bytes) -> int:
         """The shape of a line whose names hold other digits; once learned, it is the shape that is tried first."""
         blanked = numbers.blank(line)
         (number,) = self.numbers_of([blanked + b"\0" + b" ".join(_NAMED_DIGITS.findall(line))])
-        if self._shapes[number].checks:
+        if number in self._checks:
             self._numbers[blanked] = number
         return number
 
     def learn(self, number: int, line: bytes) -> None:
         """Finds out how to read a shape from one of its lines; a line that does not allow it leaves ONE_BY_ONE."""
-        shape = self._shapes[number]
-        shape.layout = ONE_BY_ONE
+        self.values_of("layout")[number] = ONE_BY_ONE
         near = self.near(line)
         self._spy.forget()
         match = regex_engine.match(line, tuple(self._spied[number] for number in near))
@@ -135,12 +146,12 @@ class Shapes:
         checks = _checks(line) if sight == "after letters" or self._spy.names else ()
         if sight == "sees" or len(checks) > MOST_CHECKS:
             return
-        shape.checks, shape.layout = checks, NOTHING
         cells = _cells(match, line) if match else ()
-        if match:
-            shape.layout, shape.column = self._place(match, cells)
-        ends = [end for end, *_ in checks] + [start + number.reach for _, start, _, number in cells if number]
-        shape.reach = min(ends, default=8)
+        place = self._place(match, cells) if match else (NOTHING, 0)
+        ends = [end for end, *_ in checks] + [start + plan.reach for _, start, _, plan in cells if plan]
+        self._facts[:3, number] = *place, min(ends, default=8)
+        if checks:
+            self._checks[number] = checks
 
     def near(self, line: bytes) -> list[int]:
         """The numbers of the patterns whose needle the line may hold.
@@ -166,18 +177,21 @@ class Shapes:
         failed = np.zeros(len(starts), dtype=np.bool_)
         present = np.flatnonzero(np.bincount(shapes)).tolist()
         table = np.zeros((3, present[-1] + 1), dtype=np.uint64)
-        for place in range(max(len(self._shapes[number].checks) for number in present)):
+        for place in range(max(len(self._checks[number]) for number in present)):
             table[:] = 0
             for number in present:
-                if place < len(self._shapes[number].checks):
-                    table[:, number] = self._shapes[number].checks[place]
+                if place < len(self._checks[number]):
+                    table[:, number] = self._checks[number][place]
             ends, masks, expected = table.take(shapes, axis=1)
             failed |= (words(data, starts, ends.view(np.int64)) & masks) != expected
         return failed
 
     def _add(self, blanked: bytes) -> int:
-        number = self._numbers[blanked] = len(self._shapes)
-        self._shapes.append(DigitShape())
+        number = self._numbers[blanked] = self._count
+        if number == self._facts.shape[1]:
+            self._facts = np.concatenate([self._facts, self._facts], axis=1)
+        self._facts[:, number] = DigitShape()[:-1]
+        self._count += 1
         self._bytes += len(blanked)
         return number
 
@@ -196,22 +210,25 @@ def group_by_shape(data: bytes, starts: Ints, ends: Ints, shapes: Shapes) -> Int
     """The number of each line's shape."""
     numbers = np.empty(len(starts), dtype=np.int64)
     lengths = ends - starts
-    kinds = np.minimum(lengths, LONGEST + 1)
-    kinds[starts + (kinds + ROOM) > len(data)] = 0  # the data ends within their room
-    order = np.argsort(kinds.astype(np.uint16), kind="stable")
+    kinds = np.minimum(lengths, LONGEST + 1).astype(np.uint16)
+    last = slice(int(np.searchsorted(starts, len(data) - LONGEST - ROOM)), None)
+    kinds[last][ends[last] + ROOM > len(data)] = 0  # the data ends within their room
+    order = np.argsort(kinds, kind="stable")
     counts = np.bincount(kinds, minlength=LONGEST + 2)
-    ends = np.cumsum(counts)
-    counts[0] = counts[-1] = 0
-    for length in np.flatnonzero(counts >= FEW).tolist():
-        rows = order[ends[length] - counts[length] : ends[length]]
+    bounds = np.cumsum(counts).tolist()
+    alone = np.ones(len(starts), dtype=np.bool_)  # in the order of lengths
+    for length in (np.flatnonzero(counts[1:-1] >= FEW) + 1).tolist():
+        alone[bounds[length - 1] : bounds[length]] = False
+        rows = order[bounds[length - 1] : bounds[length]]
         group = _SameLength(data, length, len(rows), shapes)
         for first in range(0, len(rows), group.most):
             some = rows[first : first + group.most]
             numbers[some] = group.numbers(starts[some])
-    empty = lengths == 0
+    rest = order[alone]
+    empty = lengths[rest] == 0
     if empty.any():
-        numbers[empty] = shapes.numbers_of([b""])
-    rest = np.flatnonzero((counts[kinds] < FEW) & ~empty)
+        numbers[rest[empty]] = shapes.numbers_of([b""])
+    rest = rest[~empty]
     spans = zip(starts[rest].tolist(), lengths[rest].tolist(), strict=True)
     numbers[rest] = shapes.numbers_of([blank(data[start : start + length]) for start, length in spans])
     return numbers
