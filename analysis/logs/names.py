@@ -80,9 +80,11 @@ _KEY_ENDINGS = (
     ("_minutes", "min"),
     ("_m", "min"),
 )
+TRAINING = r"train(?:ing)?"
+HELD_OUT = r"vali?|valid(?:ate|ation|ating)?|eval(?:uate|uation|uating)?|test(?:ing)?|dev"
+BEGINS_HELD_OUT = rf"^(?:(?:avg|average|mean|running|total|final)_)?(?:{HELD_OUT})_"
 _EVALUATION = re.compile(
-    r"^(?:(?:avg|average|mean|running|total|final)_)?(?:vali?|valid|validate|validation|eval|evaluation|test|dev)_"
-    r"|_(?:vali?|valid|eval|test)$|^cv_agg_s_"
+    rf"{BEGINS_HELD_OUT}|_(?:vali?|valid|eval|test)$|^cv_agg_s_"
     r"|^(?:va|te)_(?:loss|acc|ppl|err|f1|auc|iou|dice|mae|mse|rmse)",
     re.IGNORECASE,
 )

@@ -20,15 +20,15 @@ from gputel.analysis.logs.infer.counters import integers, numbers
 from gputel.analysis.logs.infer.named import Named, is_place
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS, cut, masked
 from gputel.analysis.logs.line_kinds import STEPS
-from gputel.analysis.logs.names import legal
+from gputel.analysis.logs.names import HELD_OUT, TRAINING, legal
 from gputel.analysis.logs.patterns import lazy_regex
 
 _MOST_SETS = 5  # of data that one evaluation may go through, with a line for each
 _PASSES = 2  # of a loop, from which on it is known as one
 _AVERAGE = lazy_regex(r"(?i)[ _](?:avg|mean|average)$|^(?:avg|mean|average)[ _]")
 _SUMS_UP = lazy_regex(rb"(?i)(?<![a-z])(?:summary|overall)(?![a-z])")
-_SET = lazy_regex(r"(?i)^(?:vali?|valid|validation|eval|evaluation|test|dev)[ _]")
-_TRAIN = lazy_regex(r"(?i)^train(?:ing)?[ _]")
+_SET = lazy_regex(rf"(?i)^(?:{HELD_OUT})[ _]")
+_TRAIN = lazy_regex(rf"(?i)^{TRAINING}[ _]")
 _BETTER = lazy_regex(rb"(?i)(?<![a-z])(?:better|best|improv\w+|sav(?:ed|ing))(?![a-z])")
 _ITEM = lazy_regex(
     r"(?i)(?<![a-z])(?:sample|image|img|frame|example|item|batch|iter(?:ation)?|idx|index)s?\W*$"

@@ -53,7 +53,7 @@ from gputel.analysis.logs.infer.named import PLACES, Named, Slot, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.infer.slots import SECONDS, find_slots
 from gputel.analysis.logs.languages import english
-from gputel.analysis.logs.names import Vocabulary, is_evaluation, legal
+from gputel.analysis.logs.names import BEGINS_HELD_OUT, HELD_OUT, Vocabulary, is_evaluation, legal
 from gputel.analysis.logs.patterns import Field
 from gputel.analysis.logs.values import Scale
 
@@ -63,16 +63,14 @@ _LARGEST_RATE = 10  # of learning, where the name is `rate` alone
 SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
 _INITIAL = re.compile(r"(?i)^initial_")
 _ENDS = re.compile(r"(?i)_loss$")
-_HELD_OUT = re.compile(
-    r"(?i)^(?:(?:avg|average|mean|running|total|final)_)?(?:vali?|valid|validate|validation|eval|test|dev)_"
-)
+_HELD_OUT = re.compile(BEGINS_HELD_OUT, re.IGNORECASE)
 _LANGUAGE = re.compile(r"(?i)(?:lm|language[ _]model|gpt)[ _]loss")
 _MEANS = re.compile(r"(?i)_loss_(?:avg|mean)$")
 _GLUED = re.compile(  # `learningRate`, `validloss`
     r"(?<=[a-z])(?=[A-Z][a-z])"
     r"|(?i:(?:(?<=^train)|(?<=^val)|(?<=^valid)|(?<=^test)|(?<=^eval)|(?<=^dev))(?=(?:loss|acc|accuracy|ppl|err|error)$))"
 )
-_EVALUATED = re.compile(r"(?i)(?:vali?|valid|validation|eval|test|dev|cv)_loss")  # says the set itself
+_EVALUATED = re.compile(rf"(?i)(?:{HELD_OUT}|cv)_loss")  # says the set itself
 _WHOLE = re.compile(r"(?i)(?:total|overall)_loss|loss_(?:total|overall)")  # of `mean loss/overall_loss`
 _QUALIFIERS = frozenset("mean avg average running loss losses train training metrics batch".split())
 _DIGIT_FIRST = re.compile(r"\d{1,3}[A-Za-z]+_\w+")  # `2d_loss`

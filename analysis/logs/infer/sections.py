@@ -12,14 +12,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gputel.analysis.logs import names
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_words
 from gputel.analysis.logs.languages import english
+from gputel.analysis.logs.names import HELD_OUT, TRAINING, held_out_set
 from gputel.analysis.logs.patterns import lazy_regex
 
-_TRAIN = rb"train(?:ing)?"
-_HELD_OUT = rb"vali?|valid(?:ation|ating)?|eval(?:uation|uating)?|test(?:ing)?|dev"
 _OTHERS = (
     rb"set|data|metrics?|results?|stats|statistics|loss(?:es)?|phase|mode|loop|summary|scores?|performance|begins?"
     rb"|started|model|epoch|step|round|iter(?:ation)?"
@@ -27,10 +25,10 @@ _OTHERS = (
 _HEADING = lazy_regex(
     rb"(?i)(?P<before>.*?)(?<![a-z_])(?:(?P<train>%b)|(?P<held_out>%b))(?![a-z_])"
     rb"(?:[^\w=]*(?:%b)(?![a-z_]))*(?:(?:(?<=epoch)|(?<=step)|(?<=round)|(?= ))[ :#]*\d+(?: ?/ ?\d+)?)?"
-    rb"(?P<end>[\W_]*)" % (_TRAIN, _HELD_OUT, _OTHERS)
+    rb"(?P<end>[\W_]*)" % (TRAINING.encode(), HELD_OUT.encode(), _OTHERS)
 )
 _FRACTION = lazy_regex(rb"\d\.\d")
-_SET = lazy_regex(rf"(?i)(?<![a-z_])(?:{_HELD_OUT.decode()})(?![a-z_])")
+_SET = lazy_regex(rf"(?i)(?<![a-z_])(?:{HELD_OUT})(?![a-z_])")
 _LONGEST = 120
 _NEAR = 10  # lines between a heading and the first record below it
 _FEWEST = 2  # sections of either kind
@@ -108,7 +106,7 @@ def _headings(lines: Sequence[bytes], losing: set[int]) -> Iterator[_Heading]:
         )
         if found and (b":" in found["end"] or not _FRACTION.search(line)):
             word = (found["held_out"] or b"").decode()
-            yield _Heading(number, names.held_out_set(word) if word else None, line)
+            yield _Heading(number, held_out_set(word) if word else None, line)
 
 
 def _above(headings: Sequence[_Heading], numbers: Sequence[int]) -> list[int]:

@@ -15,6 +15,7 @@ from gputel.analysis.logs.infer.counters import counts, goes_on, integers
 from gputel.analysis.logs.infer.dialects import TOKEN_RATES
 from gputel.analysis.logs.infer.named import Slot
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
+from gputel.analysis.logs.names import HELD_OUT, TRAINING
 from gputel.analysis.logs.patterns import lazy_regex
 
 _APART = lazy_regex(r"(?:^|\s)/\s")  # `STATE observe / ACTION 0.0 / EPSILON 0.1`
@@ -40,9 +41,7 @@ _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".
 _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
 _CURRENTS = {"cur", "curr", "current", "now", "last", "latest", "raw", "batch", "this batch", "instant"}
-_OF_TWO = (
-    r"train(?:ing)?|vali?|valid(?:ation)?|test|eval|dev|cur(?:r(?:ent)?)?|batch|raw|avg|average|mean|smoothed"
-)
+_OF_TWO = rf"{TRAINING}|{HELD_OUT}|cur(?:r(?:ent)?)?|batch|raw|avg|average|mean|smoothed"
 # `loss (cur/avg): 2.5/2.7`, `train/val loss: 2.5/2.7`
 _BOTH_LOSSES = lazy_regex(
     rf"(?i)(?:(?P<what>[a-z].*?)[ _]*[(\[ ] ?)?(?P<first>{_OF_TWO}) ?/ ?(?P<second>{_OF_TWO})"

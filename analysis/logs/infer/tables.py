@@ -14,7 +14,7 @@ from gputel.analysis.logs.infer.dialects import MEASURE
 from gputel.analysis.logs.infer.named import Named
 from gputel.analysis.logs.infer.naming import name_as
 from gputel.analysis.logs.infer.shapes import PLAIN_ROW, LineShape, cut, without_unit
-from gputel.analysis.logs.names import Vocabulary
+from gputel.analysis.logs.names import HELD_OUT, TRAINING, Vocabulary
 from gputel.analysis.logs.patterns import lazy_regex
 
 # The columns of a detector's results.txt: the epoch and its total, memory, losses, precision, and evaluations
@@ -31,10 +31,10 @@ _EMPTY = rb"(?:(?<=[\s|,;])|^)(?:-{1,3}|N/?A|n/?a|None|No log|#na#)(?=[\s|,;]|$)
 _MARK = lazy_regex(_EMPTY)
 _BETWEEN = lazy_regex(rb"(?:[\s|,;\[\]]|%b)*" % _EMPTY)
 # `| train | 1.15 | 0.39 |`
-_LABEL = lazy_regex(rb"(?i)[\s|]*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)[\s|]+")
+_LABEL = lazy_regex(rf"(?i)[\s|]*(?P<set>{TRAINING}|{HELD_OUT})[\s|]+".encode())
 _WIDE_CELLS = lazy_regex(r"\t|\s{2,}")
 _TITLE = lazy_regex(rb"[\s|]*(?P<name>[A-Za-z][\w/ -]*?)\s*\|\s*")
-_SET = lazy_regex(r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)(?: set)?")
+_SET = lazy_regex(rf"(?:{TRAINING}|{HELD_OUT})(?: set)?")
 _VALIDATED = lazy_regex(r"(?i)(?:val|valid|validation|eval)[ _]loss")
 _NAMES_SET = lazy_regex(r"(?i)train|val|test|eval|dev")
 _LETTER = lazy_regex(rb"[A-Za-z]")
