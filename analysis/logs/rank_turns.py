@@ -29,14 +29,16 @@ def by_rank(run: HitRun, steps: npt.NDArray[np.float64], stamps: Stamps) -> Iter
     alone, after all lines above it. The rank of the last line comes last.
     """
     table, shape, first, end = run
-    owners = _owners(table, first, end, stamps) if _take_turns(table, first, end) else None
+    owners = _owners(table, first, end) if _take_turns(table, first, end) else None
     groups = None if owners is None else _groups(owners.numbers, steps)
-    if owners is None or groups is None:
+    # last, as a clock that is read twice seems to have passed midnight
+    times = None if owners is None or groups is None else stamps.read_all(owners.prefixes)
+    if owners is None or groups is None or times is None:
         yield run
         return
     last_rows = len(groups) - 1 - np.unique(groups[::-1], return_index=True)[1]
     order = np.argsort(last_rows[groups], kind="stable")
-    ordered = table.ordered(order + first, owners.heads(order))
+    ordered = table.ordered(order + first, owners.heads(order, times))
     edges = np.flatnonzero(np.diff(groups[order], prepend=-1, append=-1)).tolist()
     for begin, stop in pairwise(edges):
         yield HitRun(ordered, shape, begin, stop)
@@ -51,19 +53,20 @@ def _take_turns(table: HitTable, first: int, end: int) -> bool:
 
 
 class _Owners(NamedTuple):
-    """The rank of each line, by its number in `names`, and its time; no times if the lines have none."""
+    """The rank of each line, by its number in `names`, and all prefixes as if they were of one rank."""
 
     numbers: Ints
     names: list[str]
-    times: Moments
+    prefixes: Letters
 
-    def heads(self, order: Ints) -> KnownHeads:
-        times = self.times[order] if len(self.times) else self.times
-        return KnownHeads(times, [self.names[number] for number in self.numbers[order].tolist()])
+    def heads(self, order: Ints, times: Moments) -> KnownHeads:
+        """The heads of the lines in this order; no times if the lines have none."""
+        ranks = [self.names[number] for number in self.numbers[order].tolist()]
+        return KnownHeads(times[order] if len(times) else times, ranks)
 
 
-def _owners(table: HitTable, first: int, end: int, stamps: Stamps) -> _Owners | None:
-    """Reads ranks and times of lines whose prefixes differ in their rank and the digits of a timestamp only."""
+def _owners(table: HitTable, first: int, end: int) -> _Owners | None:
+    """Reads the ranks of lines whose prefixes differ in their rank and the digits of a timestamp only."""
     numbers = np.empty(end - first, dtype=np.int64)
     names: list[str] = []
     alike: list[tuple[Ints, Letters]] = []  # the prefixes of these lines, as if they were of one rank
@@ -88,8 +91,7 @@ def _owners(table: HitTable, first: int, end: int, stamps: Stamps) -> _Owners | 
     together = np.empty((len(alike[0][1]), end - first), dtype=np.uint8)
     for rows, letters in alike:
         together[:, rows] = letters
-    times = stamps.read_all(together)
-    return None if times is None else _Owners(numbers, names, times)
+    return _Owners(numbers, names, together)
 
 
 def _equal(letters: Letters) -> Iterator[Ints]:

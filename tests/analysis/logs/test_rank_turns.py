@@ -88,6 +88,18 @@ def test_ranks_in_turns_give_the_rows_of_line_by_line(
     assert_same(parse(text), line_by_line(text))
 
 
+@pytest.mark.parametrize("rounds", [12, 15])
+def test_clock_is_read_once_also_where_lines_are_too_few_to_tell_ranks_apart(rounds: int) -> None:
+    """A clock that was read before would seem to have passed midnight, behind the line above."""
+    text = "[rank0]: 00:00:00 iter 0: loss 3.6000, time 200.12ms\n" + "".join(
+        f"[rank{at % 3}]: {at // 2:02d}:{at % 2 * 30:02d}:00 " + iteration(1 + at // 3, 3.5)
+        for at in range(3 * rounds)
+    )
+    log = parse(text)
+    assert_same(log, line_by_line(text))
+    assert (log.records["time"][-1] - log.records["time"][0]).total_seconds() < 24 * 3600
+
+
 def test_pieces_give_the_rows_of_the_whole() -> None:
     text = "".join(in_turns(PREFIXES["stamps"], 4, 200, random.Random(1), 2))
     assert_same(parse(text, 3000), line_by_line(text))
