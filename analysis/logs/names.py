@@ -81,7 +81,8 @@ _KEY_ENDINGS = (
     ("_m", "min"),
 )
 TRAINING = r"train(?:ing)?"
-HELD_OUT = r"vali?|valid(?:ate|ation|ating)?|eval(?:uate|uation|uating)?|test(?:ing)?|dev"
+HELD_OUT = r"vali?|valid(?:ate|ation)?|eval(?:uation)?|test|dev"
+EVALUATING = rf"{HELD_OUT}|validating|evaluating|testing"  # in sentences
 BEGINS_HELD_OUT = rf"^(?:(?:avg|average|mean|running|total|final)_)?(?:{HELD_OUT})_"
 _EVALUATION = re.compile(
     rf"{BEGINS_HELD_OUT}|_(?:vali?|valid|eval|test)$|^cv_agg_s_"

@@ -10,7 +10,7 @@ import polars as pl
 
 from gputel.analysis import text
 from gputel.analysis.doubts import Doubt, about_reading
-from gputel.analysis.logs.names import HELD_OUT, is_evaluation, legal
+from gputel.analysis.logs.names import EVALUATING, is_evaluation, legal
 from gputel.analysis.logs.unread_lines import LEAST, is_score
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ MOST = 0.02  # share of lines like records that were not read
 READ = 0.2  # share of the figures of recurring lines that are read elsewhere
 DIGITS = (1, 2, 3)  # to which figures are rounded where they are printed again
 SCALES = (1.0, 0.01, 100.0, 0.001, 1000.0)  # per cent and thousandths, as units are normalised
-_HELD_OUT = re.compile(rf"(?i)(?<![a-z])(?:{HELD_OUT})(?![a-z])")
+_HELD_OUT = re.compile(rf"(?i)(?<![a-z])(?:{EVALUATING})(?![a-z])")
 
 
 def lines(log: ParsedRows) -> Iterator[Doubt]:

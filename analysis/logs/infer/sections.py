@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_words
 from gputel.analysis.logs.languages import english
-from gputel.analysis.logs.names import HELD_OUT, TRAINING, held_out_set
+from gputel.analysis.logs.names import EVALUATING, TRAINING, held_out_set
 from gputel.analysis.logs.patterns import lazy_regex
 
 _OTHERS = (
@@ -25,10 +25,10 @@ _OTHERS = (
 _HEADING = lazy_regex(
     rb"(?i)(?P<before>.*?)(?<![a-z_])(?:(?P<train>%b)|(?P<held_out>%b))(?![a-z_])"
     rb"(?:[^\w=]*(?:%b)(?![a-z_]))*(?:(?:(?<=epoch)|(?<=step)|(?<=round)|(?= ))[ :#]*\d+(?: ?/ ?\d+)?)?"
-    rb"(?P<end>[\W_]*)" % (TRAINING.encode(), HELD_OUT.encode(), _OTHERS)
+    rb"(?P<end>[\W_]*)" % (TRAINING.encode(), EVALUATING.encode(), _OTHERS)
 )
 _FRACTION = lazy_regex(rb"\d\.\d")
-_SET = lazy_regex(rf"(?i)(?<![a-z_])(?:{HELD_OUT})(?![a-z_])")
+_SET = lazy_regex(rf"(?i)(?<![a-z_])(?:{EVALUATING})(?![a-z_])")
 _LONGEST = 120
 _NEAR = 10  # lines between a heading and the first record below it
 _FEWEST = 2  # sections of either kind

@@ -17,7 +17,7 @@ from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT, PARTS
 from gputel.analysis.logs.infer.named import Slot
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.infer.slots import PLACE, PLACES, SECONDS, words_before
-from gputel.analysis.logs.names import HELD_OUT, TRAINING
+from gputel.analysis.logs.names import EVALUATING, TRAINING
 from gputel.analysis.logs.patterns import lazy_regex
 
 _NAMED_APART = lazy_regex(r"\)?\s*(?:[:=]|is|was)\s*")
@@ -25,7 +25,7 @@ LONGEST_NAME = 80
 _DICT = lazy_regex(rb"\{\s*['\"]?$")
 _NEXT_KEY = lazy_regex(rb"\s*,\s*['\"]?")
 _KEY_END = lazy_regex(rb"['\"]?\s*:\s*")
-_SET = rf"(?:{TRAINING}|{HELD_OUT})"
+_SET = rf"(?:{TRAINING}|{EVALUATING})"
 _MARKER = lazy_regex(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
 _OF = "(?:on|for|over|de|da|du|di|del|des|der|sur|en|na|auf|на)"
 _SET_BEHIND = lazy_regex(  # `Loss(val)`, `acc on the test set`, `loss de validation`, `accuracy validation`

@@ -300,3 +300,10 @@ def test_line_that_says_what_was_saved_is_no_record(read: Read) -> None:
     log = read("".join(lines))
     assert log.records.height == 40
     assert log.records["attempt"].n_unique() == 1
+
+
+def test_time_of_testing_is_no_evaluation_of_a_record(read: Read) -> None:
+    line = "INFO batch {} training time {:.2f} s, testing time 0.02 s, total wall time {:.2f} s\n"
+    log = read("".join(line.format(at * 100, 4 + at / 9, 5 + at / 7) for at in range(1, 15)))
+    assert log.records["step"].to_list() == [at * 100 for at in range(1, 15)]
+    assert log.evals.is_empty()
