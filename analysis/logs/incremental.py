@@ -155,7 +155,7 @@ class Increments:
     @property
     def config(self) -> dict[str, float | str]:
         """The settings that were printed so far."""
-        return self.parser.config
+        return self.parser.stated.config
 
     @property
     def sources(self) -> dict[str, Field]:

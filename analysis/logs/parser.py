@@ -19,13 +19,14 @@ from gputel.analysis.logs import carriers, formats, numpy_engine, patterns, rege
 from gputel.analysis.logs.encodings import Decoder, Utf16
 from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.formats import patterns as patterns_of
-from gputel.analysis.logs.lines import Chunk, Splitter, keep, line_at
+from gputel.analysis.logs.lines import Chunk, Splitter, keep
 from gputel.analysis.logs.notebooks import NotebookText
 from gputel.analysis.logs.outcome import RECORDS, Outcome, ends_with_record, lines_read, strange, unread
 from gputel.analysis.logs.patterns import Engine, EngineResult, Field, Hits, Pattern, Reject
 from gputel.analysis.logs.prefixes import PREFIX
 from gputel.analysis.logs.records import Assembler
 from gputel.analysis.logs.setting_rows import SettingRows, measures
+from gputel.analysis.logs.stated import Stated
 from gputel.analysis.logs.training_words import candidates, has_candidates, may_recur_or_measure
 from gputel.analysis.logs.unread_lines import UnreadLines
 
@@ -41,14 +42,13 @@ SETTING = patterns.lazy_regex(
 )
 PREAMBLE = 256 << 10  # bytes before the first record
 LONG = 40_000  # lines after which inference sees only those that may speak of training
-MOST_BANNERS = 100  # lines that are searched for more facts than the first
 NUMERIC = b"0123456789.,eE+-"  # what the last byte of a cut number may be
 HEAD = 16_384  # bytes in which the first timestamp is looked for, and where the weights come from
 TAIL = 16_384  # bytes in which the end of the last save is looked for
 
 
 class Parser:
-    """Reads one log into `records`, `outcome`, `rejects`, `summary` and `config`, complete after `finish`."""
+    """Reads one log into `records`, `outcome`, `rejects` and what is `stated`, complete after `finish`."""
 
     def __init__(
         self,
@@ -84,11 +84,9 @@ class Parser:
         self.records = Assembler(self.patterns)
         self.outcome = Outcome()
         self.rejects: list[Reject] = []
-        self.summary: dict[str, float | str] = {}
-        self.config: dict[str, float | str] = {}
+        self.stated = Stated()
         self.hits: Counter[str] = Counter()  # lines by format
         self.unread = UnreadLines()
-        self._banners = 0  # lines of banners that were searched for more than one fact
         self._preamble = b""  # the lines before the first record
         self._recording = False  # whether a record or an evaluation has been read
         self._set = SettingRows()
@@ -191,8 +189,8 @@ class Parser:
             from gputel.analysis.logs import printed_settings
 
             printed = printed_settings.read(self._preamble, formats.interpreted())
-            again = {name for name in printed if name.removesuffix("_") in self.config}
-            self.config |= {name: cell for name, cell in printed.items() if name not in again}
+            again = {name for name in printed if name.removesuffix("_") in self.stated.config}
+            self.stated.config |= {name: cell for name, cell in printed.items() if name not in again}
 
     def _may_be_read_again(self) -> bool:
         """Whether no pattern has matched so far, so that an inferred format may read everything again."""
@@ -221,8 +219,7 @@ class Parser:
                 hits.pattern.role in RECORDS
             )
         self.unread.see(reading, chunk)
-        self._facts(reading)
-        self._further_facts(reading, chunk.data)
+        self.stated.see(reading, chunk.data, self.patterns)
         return reading
 
     def _without_cut(self, reading: EngineResult, data: bytes) -> EngineResult:
@@ -315,40 +312,6 @@ class Parser:
 
     def _stop_asking(self) -> None:
         self._infer, self._kept, self._strange = None, [], []
-
-    def _further_facts(self, reading: EngineResult, data: bytes) -> None:
-        """Takes what else the lines of a banner say: `world_size: 8, global batch size: 524288 tokens`."""
-        for hits in reading.hits:
-            if hits.pattern.role != "config":
-                continue
-            for start in hits.starts[: MOST_BANNERS - self._banners].tolist():
-                self._banners += 1
-                line = line_at(data, start) + b"\n"
-                others = tuple(p for p in self.patterns if p.role == "config" and p is not hits.pattern)
-                while others and (more := regex_engine.read(line, others)).hits:
-                    self._facts(more)
-                    found = {hits.pattern for hits in more.hits}
-                    others = tuple(pattern for pattern in others if pattern not in found)
-
-    def _facts(self, reading: EngineResult) -> None:
-        """Takes the facts of banners and summaries; a banner's first value counts, and a summary's last."""
-        for hits in reading.hits:
-            if hits.pattern.role not in ("summary", "config"):
-                continue
-            facts: dict[str, float | str] = {}
-            for what, values in hits.values.items():
-                numbers = values.numbers[values.present]
-                if len(numbers):
-                    name = "train_loss" if what.column == "loss" else what.column
-                    facts[name] = float(numbers[-1 if hits.pattern.role == "summary" else 0])
-            for what, texts in hits.texts.items():
-                printed = [text for text in texts if text]
-                if printed:
-                    facts[what.column] = printed[0].decode(errors="replace").strip()
-            if hits.pattern.role == "summary":
-                self.summary.update(facts)
-            else:
-                self.config = {**facts, **self.config}
 
     def _events(self, chunk: Chunk, first: int, region: bytes) -> None:
         stamps = self.records.stamps

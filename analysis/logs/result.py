@@ -66,14 +66,14 @@ def conclude(
         source=source,
         format=_main_format(parser),
         lines=parser.lines,
-        config=parser.config,
-        summary=parser.summary,
+        config=parser.stated.config,
+        summary=parser.stated.summary,
         rejects=sorted(parser.rejects, key=lambda reject: reject.line),
         sources=assembler.sources,
         digits=assembler.digits,
         places=list(dict.fromkeys(places.values())),
         results=_LazyResults(
-            assembler, records, evals, partials, calendar, parser.outcome, parser.config, live
+            assembler, records, evals, partials, calendar, parser.outcome, parser.stated.config, live
         ),
         formats=dict(parser.hits),
         began=None if began is None else calendar.moment(began),
@@ -82,7 +82,7 @@ def conclude(
         fault=fault,
         inferred=_understood(parser),
         learned=_learned(parser),
-        composed="composed" in parser.config,
+        composed="composed" in parser.stated.config,
         continues=TRAINED_BEFORE.search(parser.head) is not None,
         unread=parser.unread.found(),
         cut_at=cut_column(parser.head.splitlines()[:-1]) or cut_column(parser.tail),
