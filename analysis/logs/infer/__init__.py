@@ -34,7 +34,6 @@ from gputel.analysis.logs.infer.places import ROUND
 from gputel.analysis.logs.infer.roles import (
     SUMMARY,
     is_told_apart,
-    is_torn,
     role_beside,
     with_classes,
     with_own_names,
@@ -42,6 +41,7 @@ from gputel.analysis.logs.infer.roles import (
 )
 from gputel.analysis.logs.infer.settings import without_settings
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
+from gputel.analysis.logs.infer.torn import is_torn
 from gputel.analysis.logs.line_prefixes import strip_prefixes
 from gputel.analysis.logs.names import is_evaluation
 

@@ -15,7 +15,7 @@ from gputel.analysis.logs.infer.losses import is_average, is_sum
 from gputel.analysis.logs.infer.named import PLACES, Named, is_place
 from gputel.analysis.logs.infer.places import KINDS
 from gputel.analysis.logs.infer.settings import is_printed
-from gputel.analysis.logs.infer.shapes import LineShape
+from gputel.analysis.logs.infer.torn import is_glued, is_torn
 from gputel.analysis.logs.names import is_evaluation, legal
 
 SUMMARY = re.compile(
@@ -44,7 +44,7 @@ def _is_copy(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A summary, which repeats what was printed before, or a record that breaks off or has text behind it."""
     is_rare = line.shape.count <= max(2, main.shape.count // 50)
     sums_up = is_rare and _sums_up(line) and not _sums_up(main)
-    return sums_up or is_torn(line.shape, main.shape) or _is_glued(line.shape, main.shape)
+    return sums_up or is_torn(line.shape, main.shape) or is_glued(line.shape, main.shape)
 
 
 def _lists_kinds(line: Candidate, *_: Candidate | None) -> bool:
@@ -128,7 +128,7 @@ def _alternates(line: Candidate, main: Candidate) -> bool:
 
     The same figure may be printed twice.
     """
-    first, last = (main.shape.first, main.shape.lines[-1])
+    first, last = main.shape.first, main.shape.lines[-1]
     column = line.shape.column(line.metrics[0].at)
     rows = [row for row, number in enumerate(line.shape.lines) if first < number <= last + 1]
     between = [(bisect(main.shape.lines, line.shape.lines[row]), column[row]) for row in rows]
@@ -379,22 +379,3 @@ def _is_average(line: Candidate, main: Candidate) -> bool:
         return sum(named) / len(named) if named else 0
 
     return line.shape.count < main.shape.count and trained(line) > 0.5 > trained(main)
-
-
-def is_torn(shape: LineShape, whole: LineShape) -> bool:
-    """Whether it is a record that breaks off, or has a `?` for a number: a reject and no shape of its own."""
-    if shape.count > 2 or whole.count < 50 * shape.count or shape.first < whole.first:
-        return False
-    questioned = tuple(literal.replace(b"?", b"") for literal in shape.literals) == whole.literals
-    return questioned or shape.literals[:-1] == whole.literals[: shape.slots]
-
-
-def _is_glued(shape: LineShape, whole: LineShape) -> bool:
-    """Whether it is a record with other text right behind it: the pattern of the records reads it."""
-    if shape.count > 2 or whole.count < 50 * shape.count or shape.slots <= whole.slots:
-        return False
-    *same, end = shape.literals[1 : whole.slots + 1]
-    begins = shape.literals[0].strip() == whole.literals[0].strip()
-    last = whole.literals[-1]
-    glued = bool(last.strip()) and end.startswith(last) and end[len(last) :][:1].isalnum()
-    return begins and glued and (*same,) == whole.literals[1:-1]

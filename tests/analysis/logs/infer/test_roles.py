@@ -38,13 +38,6 @@ def test_role_of_a_line_beside_records(line: str, expected: str | None) -> None:
     assert role(line) == (None if expected == "epoch" else expected)
 
 
-def test_record_that_breaks_off_is_torn() -> None:
-    rows = [line.encode() for line in [*RECORDS, "step 61 loss 0.1 l"]]
-    whole, torn = shapes.line_shapes(rows, rows)
-    assert roles.is_torn(torn, whole)
-    assert not roles.is_torn(whole, torn)
-
-
 def test_record_with_text_right_behind_it_is_read_as_the_others_are() -> None:
     records = [f"E{i}/500 | Loss:{9 / i:.3f} | Best:{i}.5%" for i in range(1, 61)]
     glued, validated = (

@@ -1,0 +1,28 @@
+"""Records that break off are no kind of their own, and those in another unit are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gputel.analysis.logs.infer import shapes
+from gputel.analysis.logs.infer.torn import is_torn
+from gputel.analysis.logs.log import Log
+
+Read = Callable[[str], Log]
+
+
+def test_record_that_breaks_off_is_torn() -> None:
+    rows = [
+        line.encode()
+        for line in [*(f"step {i} loss {9 / i:.3f} lr 3e-4" for i in range(1, 61)), "step 61 loss 0.1 l"]
+    ]
+    whole, torn = shapes.line_shapes(rows, rows)
+    assert is_torn(torn, whole)
+    assert not is_torn(whole, torn)
+
+
+def test_last_record_in_another_unit_is_whole(read: Read) -> None:
+    """CatBoost has 0us left at the end, once."""
+    row = "{}:\tlearn: {:.7f}\ttotal: {:.3g}s\tremaining: {:.3g}{}\n"
+    rows = [row.format(at * 10, 5 / (at + 1), 1 + at / 9, 9 - at / 9, "s") for at in range(80)]
+    assert read("".join(rows) + row.format(999, 0.0625, 9.9, 0, "us")).records["step"][-1] == 999
