@@ -91,9 +91,9 @@ def _constant(log: ParsedRows) -> Iterator[Doubt]:
     line = rows["line"].filter(is_finite).first()
     if len(losses) < step_doubts.FEWEST:
         return
-    if losses[0] == 0 and any(map(_ADVANTAGED.search, log.metrics())) and _is_constant(losses):
-        return
     if _is_constant(losses):
+        if losses[0] == 0 and any(map(_ADVANTAGED.search, log.metrics())):
+            return
         evidence = f"the loss is {losses[0]:.4g} in all {len(losses):,} records"
         figures = {"loss": losses[0], "records": len(losses)}
         yield about_reading("constant-loss", evidence, "another figure was read as the loss", figures, line)

@@ -117,9 +117,7 @@ class Pattern:
     first_epoch: int | None = None  # None: 0 if an epoch 0 was seen, else 1
     is_record: bool = False  # whether each of its lines is a record, whatever it gives
     total: int | None = None  # of the records, told by a line that announces a loop with another one
-    ends: int | None = (
-        None  # the first epoch, where the line stands below the records of the one that it names
-    )
+    ends: int | None = None  # the first epoch, where the line stands below the records of its epoch
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from gputel.analysis.logs.infer.named import Named, is_place
 from gputel.analysis.logs.infer.shapes import CUTOFF, ORDINAL, PADDED, UNIT, LineShape, numbered_name
 
 _ANY = r"\S+(?: \S+)?"
-_DATE = (
-    r"-\d\d-\d\d[ T]"  # the rest of one that another process wrote into the number: `2.042026-05-31 10:15:32`
-)
+# the rest of a date that another process wrote into the number: `2.042026-05-31 10:15:32`
+_DATE = r"-\d\d-\d\d[ T]"
 _NUMBER = f"(?:{values.GRAMMAR.decode()}|N/A|n/a|None|null|-)"
 _IGNORED = {"number": _NUMBER, "clock": values.TIME_GRAMMAR.decode()}
 _PLAIN = r"[^\s|,;]+"  # enough to recognize a torn line
