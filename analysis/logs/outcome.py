@@ -278,21 +278,22 @@ def unread(reading: EngineResult, chunk: Chunk) -> Iterator[tuple[int, bytes, bo
         yield int(lines[gap - 1]) + 1 if gap else 0, chunk.texts(begin, end).removesuffix(b"\n"), gap > 0
 
 
-def lines_read(reading: EngineResult) -> npt.NDArray[np.bool_]:
-    """For each line of a chunk whether a pattern has read it."""
+def strange(
+    reading: EngineResult, regions: Sequence[tuple[int, bytes, bool]]
+) -> Iterator[tuple[bytes, Integers]]:
+    """Of each region the lines that no pattern has read, each with its end, and their places in the chunk."""
+    if not regions:
+        return
     read = np.zeros(reading.lines, dtype=np.bool_)
     for hits in reading.hits:
         read[hits.lines] = True
-    return read
-
-
-def strange(read: npt.NDArray[np.bool_], first: int, region: bytes) -> tuple[bytes, Integers]:
-    """The lines of a region that no pattern has read, each with its end, and their places in the chunk."""
-    unknown = ~read[first : first + region.count(b"\n") + 1]
-    if not unknown.all():
-        region = b"\n".join(itertools.compress(region.split(b"\n"), unknown))
-    places = np.flatnonzero(unknown) + first
-    return region + b"\n" if len(places) else b"", places
+    for first, region, _ in regions:
+        unknown = ~read[first : first + region.count(b"\n") + 1]
+        lines = region
+        if not unknown.all():
+            lines = b"\n".join(itertools.compress(region.split(b"\n"), unknown))
+        places = np.flatnonzero(unknown) + first
+        yield lines + b"\n" if len(places) else b"", places
 
 
 def ends_with_record(reading: EngineResult) -> bool:

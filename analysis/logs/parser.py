@@ -21,7 +21,7 @@ from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.formats import patterns as patterns_of
 from gputel.analysis.logs.lines import Chunk, Splitter, keep
 from gputel.analysis.logs.notebooks import NotebookText
-from gputel.analysis.logs.outcome import RECORDS, Outcome, ends_with_record, lines_read, strange, unread
+from gputel.analysis.logs.outcome import RECORDS, Outcome, ends_with_record, strange, unread
 from gputel.analysis.logs.patterns import Engine, EngineResult, Field, Hits, Pattern, Reject
 from gputel.analysis.logs.prefixes import PREFIX
 from gputel.analysis.logs.records import Assembler
@@ -169,10 +169,9 @@ class Parser:
         reading = self._read(chunk, reading)
         if not self._recording:
             self._settings(reading, chunk)
-        known = lines_read(reading)
-        for first, region, recorded in unread(reading, chunk):
-            self._unexamined.append((chunk, first, region, recorded))
-            unknown, places = strange(known, first, region)
+        regions = list(unread(reading, chunk))
+        self._unexamined += [(chunk, *region) for region in regions]
+        for unknown, places in strange(reading, regions):
             self.unread.add(unknown, chunk.number(places))
             if self._infer:
                 self._strange.append(unknown)

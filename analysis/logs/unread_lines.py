@@ -132,19 +132,17 @@ class UnreadLines:
 
     def _recurring(self) -> Iterator[Recurring]:
         """Lines of one shape that stand in several places between records, and whose figures change."""
-        figures: defaultdict[bytes, list[bytes]] = defaultdict(list)
-        lines: defaultdict[bytes, list[tuple[int, bytes]]] = defaultdict(list)
-        places: defaultdict[bytes, set[int]] = defaultdict(set)
+        alike: defaultdict[bytes, list[tuple[int, int, bytes, list[bytes]]]] = defaultdict(list)
         for place, number, line in self._some():
             if (found := _FIGURE.findall(line)) and _NAMED.search(line) and not _ASIDE.search(_english(line)):
-                shape = _NUMBER.sub(b"#", line)
-                figures[shape] += found
-                lines[shape].append((number, line))
-                places[shape].add(place)
-        for shape, (first, *others) in sorted(lines.items(), key=lambda pair: -len(pair[1]))[:MOST_SHAPES]:
-            printed = {float(figure) for figure in figures[shape][:MOST_FIGURES]}
-            if min(len(places[shape]), len(printed)) >= LEAST:
-                yield Recurring(shortened(first[1].strip()), 1 + len(others), first[0], tuple(printed))
+                alike[_NUMBER.sub(b"#", line)].append((place, number, line, found))
+        for lines in sorted(alike.values(), key=len, reverse=True)[:MOST_SHAPES]:
+            places = {place for place, *_ in lines}
+            figures = [figure for *_, found in lines for figure in found]
+            printed = {float(figure) for figure in figures[:MOST_FIGURES]}
+            if min(len(places), len(printed)) >= LEAST:
+                _, number, line, _ = lines[0]
+                yield Recurring(shortened(line), len(lines), number, tuple(printed))
 
     def _some(self) -> Iterator[tuple[int, int, bytes]]:
         """The first lines: the place between records, the number and the text of each."""

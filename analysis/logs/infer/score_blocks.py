@@ -14,9 +14,8 @@ from gputel.analysis.logs.infer.named import Named
 from gputel.analysis.logs.patterns import lazy_regex
 
 _FEWEST = 3  # lines of a block that begins with a loss
-_SAVES = lazy_regex(
-    rb"(?i)(?<![a-z])(?:best|better|improv\w+|sav(?:e[ds]?|ing))(?![a-z])"
-)  # repeats a figure
+# what repeats a figure
+_SAVES = lazy_regex(rb"(?i)(?<![a-z])(?:best|better|improv\w+|sav(?:e[ds]?|ing))(?![a-z])")
 _TRAINING = frozenset({"lr", "grad_norm", "dt_ms", "tok_per_sec"})
 
 
