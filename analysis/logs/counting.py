@@ -312,10 +312,13 @@ class Evaluations:
             if step is None and draft and draft.place and waiting.is_left_by(draft.place):
                 self.write(waiting.line, waiting.evals, waiting.last_step, waiting.place)
                 continue
-            if step is None:
-                step = draft.step if draft else self._stages.last_step
+            after = None
+            if step is None and draft:
+                step, after = draft.step, waiting.last_step
+            elif step is None:
+                step = self._stages.last_step
             place = draft.place if draft and draft.place else self._stages.evaluation(waiting.step)
-            self.write(waiting.line, waiting.evals, step, place)
+            self.write(waiting.line, waiting.evals, step, place, after)
 
     def _settle_tasks(self, step: float) -> None:
         """Gives the tasks of a benchmark the step that its summary names, such as the one after the last record."""
@@ -340,8 +343,14 @@ class Evaluations:
         return done
 
     def write(
-        self, line: ParsedLine, evals: dict[str, float], step: float | None, place: PhaseAttempt
+        self,
+        line: ParsedLine,
+        evals: dict[str, float],
+        step: float | None,
+        place: PhaseAttempt,
+        after: float | None = None,
     ) -> None:
+        """Adds the rows; `after` is the record above, where the log leaves open when between it and `step`."""
         if line.pattern.role != "task":
             self.lines.append(line)
         for name, value in evals.items():
@@ -350,6 +359,7 @@ class Evaluations:
                     "phase": place.phase,
                     "attempt": place.attempt,
                     "step": step,
+                    "after": after if step is not None and step != after else None,
                     "name": name,
                     "value": value,
                     "line": line.number,

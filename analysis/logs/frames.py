@@ -32,7 +32,7 @@ SAME = (*TEXTS, "phase", "attempt")  # columns that mostly have one value in all
 AT_ONCE = 1 << 16  # rows that may wait to be written into columns
 SMALL = 1 << 20  # bytes; a smaller column is copied to free the room that it does not use
 MOST = 2**63  # whole numbers must be below it; a larger step is null
-WHOLE = ("phase", "attempt", "line", "step", "total_steps", "time")
+WHOLE = ("phase", "attempt", "line", "step", "after", "total_steps", "time")
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ Frame = Callable[[], pl.DataFrame]
 UTC = pl.Datetime("ns", "UTC")
 TYPES: dict[str, type[pl.DataType] | pl.DataType] = {
     **dict.fromkeys(("phase", "name", "rank", "kind", "text"), pl.String),
-    **dict.fromkeys(("attempt", "step", "line"), pl.Int64),
+    **dict.fromkeys(("attempt", "step", "after", "line"), pl.Int64),
     "value": pl.Float64,
     "time": UTC,
 }
@@ -242,7 +242,7 @@ class FrameKind:
 
 RECORDS = FrameKind(("phase", "attempt", "line", "step", "time", "rank"), columns.in_order)
 PARTIALS = FrameKind(RECORDS.first)
-EVALS = FrameKind(("phase", "attempt", "step", "name", "value", "line", "time", "rank"))
+EVALS = FrameKind(tuple(column.name for column in columns.EVALS))
 
 
 class Together:

@@ -132,15 +132,25 @@ def _evaluation(log: Log, rows: pl.DataFrame, name: str) -> Json:
     what = log.sources.get(name)
     found = figures(rows["value"], rows["step"])
     found.pop("mean")
-    finite = rows["step"].filter(rows["value"].is_finite())
-    at = {"first_step": finite.first(), "last_step": finite.last()}
+    finite = rows.filter(pl.col("value").is_finite())
+    at = {"first_step": finite["step"].first(), "last_step": finite["step"].last()}
     order = ("count", "nan", "first", "first_step", "last", "last_step", "min", "min_step", "max", "max_step")
     both = {**found, **at}
     return {
         "unit": what.unit if what else None,
         "source": what.source if what else name,
         **{key: both[key] for key in order},
+        **_after(finite),
     }
+
+
+def _after(evals: pl.DataFrame) -> Json:
+    """The records above the evaluations of which the log leaves open when before their step they were made."""
+    after, values = evals["after"], evals["value"]
+    if after.null_count() == len(after):
+        return {}
+    rows = {"first": 0, "last": -1, "min": values.arg_min(), "max": values.arg_max()}
+    return {"after": {figure: after[row] for figure, row in rows.items()}}
 
 
 def figures(values: pl.Series, steps: pl.Series) -> Json:

@@ -237,6 +237,7 @@ class _Table:
             "phase": pl.Series("phase", [self._phase], dtype=pl.String).new_from_index(0, size),
             "attempt": pl.Series("attempt", points.attempt[chosen]),
             "step": pl.Series("step", points.step[chosen]),
+            "after": pl.Series("after", [None], dtype=pl.Int64).new_from_index(0, size),
             "name": pl.Series("name", [named[tag].column for tag in tags.tolist()], dtype=pl.String),
             "value": pl.Series("value", values),
             "line": pl.Series("line", lines[of_point[chosen]]),

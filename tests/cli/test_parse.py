@@ -88,6 +88,22 @@ def test_json_has_the_shape_that_other_tools_rely_on(log: Path) -> None:
     }  # fmt: skip
 
 
+def test_evaluation_that_names_no_step_says_between_which_it_was_made(tmp_path: Path) -> None:
+    path = tmp_path / "homemade.log"
+    lines = [f"step {step} | loss {4 - step / 100:.4f}\n" for step in range(0, 60, 10)]
+    lines.insert(2, "validation loss: 3.95\n")
+    lines.insert(5, "validation loss: 3.75\n")
+    path.write_text("".join([*lines, "validation loss: 3.80\n"]))
+    (one,) = answer(path)["runs"]
+    found = one["phases"][0]["evals"]["val_loss"]
+    assert (found["first_step"], found["last_step"], found["min_step"]) == (20, 50, 40)
+    assert found["after"] == {"first": 10, "last": None, "min": 30, "max": 10}
+    made = [json.loads(row) for row in run(path, "--rows").stdout.splitlines()]
+    assert [(row.get("after"), row["step"]) for row in made if row["kind"] == "eval"] == [
+        (10, 20), (30, 40), (None, 50),
+    ]  # fmt: skip
+
+
 def test_numbers_that_are_not_finite_are_null_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "nan.log"
     odd = [(LINE % (step, 0)).replace("0.0000", word) for step, word in ((2, "nan"), (3, "inf"))]

@@ -3,8 +3,8 @@
 No line is copied from a log: the grammars come from the sources and docs of the programs, and the expected figures
 are those that the log was composed from. A table claims what it names and, by default, no cause and one attempt.
 `first` and `last` are records; where one names no step or no loss, the record has none. `complete` columns have a
-value in every record, `columns` in some; of an evaluation a table claims `count`, `min`, `max` or `steps`, or all
-values. `format = "inferred"` hides all shipped formats from the parser.
+value in every record, `columns` in some; of an evaluation a table claims `count`, `min`, `max`, `steps` or `after`,
+or all values. `format = "inferred"` hides all shipped formats from the parser.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def evaluation(log: Log, name: str) -> pl.DataFrame:
 
 
 def facts(evaluated: pl.DataFrame) -> dict[str, Any]:
-    values, steps = evaluated["value"], evaluated["step"]
-    return {"count": len(values), "min": values.min(), "max": values.max(), "steps": steps.to_list()}
+    values = evaluated["value"]
+    places = {"steps": evaluated["step"].to_list(), "after": evaluated["after"].drop_nulls().to_list()}
+    return {"count": len(values), "min": values.min(), "max": values.max(), **places}
 
 
 FIGURES: dict[str, Callable[[Log], Any]] = {
