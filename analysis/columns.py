@@ -53,7 +53,9 @@ PLACE = (
 EVALS = (
     *PLACE[:2],
     Column("step", "whole", None, "the evaluated step"),
-    Column("after", "whole", None, "the record above, where the log leaves open when between the two it was made"),
+    Column(
+        "after", "whole", None, "the record above, where the log leaves open when between the two it was made"
+    ),
     Column("name", "text", None, "val_loss, val_bpb, core_metric, hellaswag, a benchmark's task"),
     Column("value", "number", None, "as printed"),
     PLACE[2],

@@ -149,7 +149,7 @@ def _after(evals: pl.DataFrame) -> Json:
     after, values = evals["after"], evals["value"]
     if after.null_count() == len(after):
         return {}
-    rows = {"first": 0, "last": -1, "min": values.arg_min(), "max": values.arg_max()}
+    rows = {"first": 0, "last": -1, "min": values.arg_min() or 0, "max": values.arg_max() or 0}
     return {"after": {figure: after[row] for figure, row in rows.items()}}
 
 
