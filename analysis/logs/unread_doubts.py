@@ -11,7 +11,7 @@ import polars as pl
 from gputel.analysis import text
 from gputel.analysis.doubts import Doubt, about_reading
 from gputel.analysis.logs.names import EVALUATING, is_evaluation, legal
-from gputel.analysis.logs.unread_lines import LEAST, is_score
+from gputel.analysis.logs.unread_lines import LEAST, Recurring
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.parsed_rows import ParsedRows
@@ -42,13 +42,11 @@ def losses(log: ParsedRows) -> Iterator[Doubt]:
     A tenth is enough if it begins behind the last record, any if it is of a held-out set of which nothing was read.
     """
     name, count, line = log.unread.loss or ("", 0, 0)
-    if is_score(name) and _is_read(log, name):
-        return
     rows = log.records.height or log.evals["line"].n_unique()
     often = count > 0.5 * rows and count > _epochs_passed(log)
     last: Any = log.records["line"].max()
     often = often or (last is not None and line > last and count > 0.1 * rows)
-    often = often or is_score(name) or (is_evaluation(legal(name)) and log.evals.is_empty())
+    often = often or (is_evaluation(legal(name)) and log.evals.is_empty())
     if rows and count >= LEAST and often:
         yield about_reading(
             "unread-losses",
@@ -59,20 +57,14 @@ def losses(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
-def _is_read(log: ParsedRows, name: str) -> bool:
-    """Whether a score of that kind was read elsewhere: `accuracy` where `acc` was not."""
-    kind = name.split()[-1].lower()[:3]
-    return any(kind in read.lower() for read in (*log.metrics(), *log.evals["name"].unique()))
-
-
 def figures(log: ParsedRows) -> Iterator[Doubt]:
     """Lines that recur between records, and whose figures the reading has nowhere.
 
-    Of an epoch with several records the training's own figures are their mean.
+    Those that stand once in an epoch of several records are its mean; so is one of a single record that names its
+    figure.
     """
     for recurring in log.unread.recurring:
-        is_mean = recurring.lines <= _epochs_passed(log) and not _HELD_OUT.search(recurring.text)
-        if is_mean or not (log.records.height or log.evals.height):
+        if _is_mean(log, recurring) or not (log.records.height or log.evals.height):
             continue
         if len(_read(log, recurring.figures)) <= READ * len(recurring.figures):
             yield about_reading(
@@ -85,13 +77,21 @@ def figures(log: ParsedRows) -> Iterator[Doubt]:
             return
 
 
+def _is_mean(log: ParsedRows, recurring: Recurring) -> bool:
+    words, epochs = recurring.text.lower(), _epochs_passed(log)
+    if _HELD_OUT.search(words) or recurring.lines > epochs:
+        return False
+    names_one = any(name in words for name in log.metrics() if name != "epoch")
+    return names_one or log.records.height > epochs
+
+
 def _read(log: ParsedRows, printed: tuple[float, ...]) -> set[float]:
     """Those of the printed figures that the reading has, or an evaluation with more digits."""
     scaled = pl.Series([figure * scale for figure in printed for scale in SCALES]).implode()
     found: set[float] = {value for value in log.summary.values() if isinstance(value, float)}
     for frame in (log.records, log.evals, log.partials):
         for values in frame.get_columns():
-            if values.dtype.is_float():
+            if values.dtype.is_float() and values.name != "epoch":
                 found.update(values.filter(values.is_in(scaled)).to_list())
     measured = log.evals["value"].drop_nulls()
     rounded = {value for digits in DIGITS for value in measured.round(digits)}

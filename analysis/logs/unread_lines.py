@@ -6,7 +6,6 @@ losses do not count: they repeat what is read elsewhere.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,13 +33,6 @@ _LOSS = lazy_regex(
     rb"['\"]?[ )\]]{0,2}(?: ?(?:[:=]|is|->)|[ \t])\s{0,8}[-+(\[]{0,2}\d+\.\d"
     rb"|(?<![\w.])\d+\.\d+ (?P<behind>(?:[a-z]\w{0,20}[ _])?loss)(?=\W{0,2}$)" % _WORDS
 )
-_SCORES = tuple(b"acc auc f1 iou bleu psnr dice".split())
-_SCORE_NAME = rb"(?:top[-_ ]?\d )?(?:m?acc(?:uracy)?|auc|f1|m?iou|bleu|psnr|dice)"
-# a score on a line that says its epoch or step: `epoch: 15 done, AUC: 0.942`
-_SCORED = lazy_regex(
-    rb"(?i)^(?=.{0,60}(?<![a-z])(?:epochs?|step|iter(?:ation)?)\W{0,3}\d).{0,120}?"
-    rb"(?P<name>(?<![a-z])%b(?![a-z]))[ )\]]{0,2} ?[:=] ?\d*\.\d(?P<behind>)" % _SCORE_NAME
-)
 _AGAIN = (
     rb"best|improv|sav(?:ed|ing)|minim|maxim|lowest|highest|early stop|average|\bmean\b|\bavg|reduc|\bload"
     rb"|epoch \d+ (?:done|finished|summary)"
@@ -53,7 +45,7 @@ _FIGURE = lazy_regex(rb"(?i)(?<![\w.])(?<!\d:)[-+]?\d+\.\d+(?:e[-+]?\d+)?(?!\w|\
 # lines about time, memory and rates, about what is set or summed up, and those that repeat what is read elsewhere
 _ASIDE = lazy_regex(
     rb"(?i)%b|time|took|takes|elapsed|mem|speed|fps|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|setup|size|param"
-    rb"|version|\blr\b|learning|weight|ratio|temperature|threshold|scale|clip|epsilon|\b(?:eps|beta|gamma|alpha)\b"
+    rb"|version|\blr\b|learning|weight|ratio\b|temperature|threshold|scale|clip|epsilon|\b(?:eps|beta|gamma|alpha)\b"
     rb"|\b(?:min|max|std|total|overall|final|higher|lower|macro|micro)\b|tensor\(|class|rewritten" % _AGAIN
 )
 # figures that have a name: rows of tables and text have none
@@ -64,11 +56,6 @@ _EPOCH = lazy_regex(
     rb"(?i)(?<![a-z])(?:epoch|epoca|epoche)(?: (?:number|no\.?|num|#))?['\"]?[\]\s:=#\[(-]{0,4}"
     rb"0*(\d{1,6})(?![\d.]|e[-+]?\d)"
 )
-
-
-def is_score(name: str) -> bool:
-    """Whether an unread figure is a score and no loss."""
-    return re.fullmatch(_SCORE_NAME.decode(), name, re.IGNORECASE) is not None
 
 
 class Recurring(NamedTuple):
@@ -126,9 +113,8 @@ class UnreadLines:
         return not self._loses and self._passed >= max(LEAST, 0.5 * self._records)
 
     def found(self) -> Unread:
-        """What they print; of losses the one that was left unread most often, else a score."""
-        loss = self._most_often(_NEEDLES, _LOSS) or self._most_often(_SCORES, _SCORED)
-        return Unread(loss, tuple(self._recurring()), tuple(sorted({*self._epochs()})))
+        """What they print; of losses the one that was left unread most often."""
+        return Unread(self._most_often(), tuple(self._recurring()), tuple(sorted({*self._epochs()})))
 
     def _recurring(self) -> Iterator[Recurring]:
         """Lines of one shape that stand in several places between records, and whose figures change."""
@@ -161,16 +147,14 @@ class UnreadLines:
             for _, line in _speaking(region, (b"poch",)):
                 yield from map(int, _EPOCH.findall(line))
 
-    def _most_often(
-        self, needles: Sequence[bytes], figures: re.Pattern[bytes]
-    ) -> tuple[str, int, int] | None:
+    def _most_often(self) -> tuple[str, int, int] | None:
         names: Counter[bytes] = Counter()
         first: dict[bytes, int] = {}
         for region, numbers in self._unread:
-            for begin, line in _speaking(region, needles):
+            for begin, line in _speaking(region, _NEEDLES):
                 if _REPEATS.search(_english(line)):
                     continue
-                for found in figures.finditer(line):
+                for found in _LOSS.finditer(line):
                     name = found["name"] or found["behind"]
                     names[name] += 1
                     if name not in first:

@@ -128,5 +128,5 @@ def test_scores_that_no_pattern_reads_are_doubtful(read: Callable[[str], Log]) -
     rows = [(e, 0.03 + e / 100, 1300 * (e + 1), 5 / (e + 1)) for e in range(20)]
     log = read("".join((lines + score).format(*row) for row in rows))
     assert log.records.height == 20
-    assert [(doubt.what, doubt.figures["unread"]) for doubt in log.doubts] == [("unread-losses", 20)]
+    assert [(doubt.what, doubt.figures["unread"]) for doubt in log.doubts] == [("unread-figures", 20)]
     assert not read("".join(lines.format(*row) for row in rows)).doubts
