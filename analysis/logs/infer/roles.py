@@ -151,7 +151,9 @@ def _evaluates_rarely(line: Candidate, main: Candidate, _: Candidate | None) -> 
 def _evaluates_between(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line that gives training and evaluation losses and no place, among more frequent records that have one."""
     rarer = 2 * line.shape.count <= main.shape.count and line.place is None and main.place is not None
-    held_out = any("loss" in cell.source.lower() for cell in line.metrics if cell.column == "val_loss")
+    sources = {cell.column: cell.source.lower() for cell in line.metrics}
+    bare = {sources.get("loss"), sources.get("val_loss")} <= SETS  # `Train: 2.5 Val: 2.7`
+    held_out = bare or "loss" in sources.get("val_loss", "")
     printed = all(
         line.shape.words[cell.at].rstrip().endswith((b":", b"=")) for cell in line.metrics
     )  # no note
