@@ -101,6 +101,11 @@ class Parser:
         return self._lines.lines
 
     @property
+    def is_notebook(self) -> bool:
+        """Whether the lines are what the cells of a notebook printed."""
+        return bool(self._notebook.is_notebook)
+
+    @property
     def line(self) -> int:
         """The number of the line that the next byte belongs to."""
         return self._lines.number

@@ -51,7 +51,8 @@ def conclude(
     """
     assembler = parser.records
     rows = assembler.steps.count + assembler.evaluations.rows.count
-    if len(parser.formats) > 1 and rows and quotations.quotes_training(parser.head, rows):
+    may_quote = len(parser.formats) > 1 and not parser.is_notebook  # cells print texts of language models
+    if may_quote and rows and quotations.quotes_training(parser.head, rows):
         return replace(_empty(name, source), lines=parser.lines)
     places = _places(assembler)
     calendar = assembler.stamps.calendar(latest or datetime.now(timezone.utc))

@@ -15,12 +15,12 @@ from gputel.analysis.logs.infer.other_domains import learns
 from gputel.analysis.logs.infer.roles import SAVES
 
 _STANDS = 5  # steps with one loss
-EXCERPT = 60  # lines; in a longer text a single record may be an example
+EXCERPT = 60  # lines that are not empty; in a longer text a single record may be an example
 
 
 def choose(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | None:
     """The shape of the records: the most frequent one that gives a loss or its like, preferably with the step."""
-    few = len(lines) <= EXCERPT
+    few = sum(map(bool, lines)) <= EXCERPT
     boxed = any(line.shape.is_boxed and line.place for line in candidates)
     records = [
         line
@@ -95,8 +95,15 @@ def _is_alive(line: Candidate, few: bool) -> bool:
         return False
     if line.place and "loss" in line.columns and line.shape.count < 3:
         rich = len({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu"} & set(line.columns)) > 2
-        return (few or rich) and not (line.is_quoted or SAVES.match(line.shape.words[0]))
+        goes_on = few or rich or _validates_twice(line)
+        return goes_on and not (line.is_quoted or SAVES.match(line.shape.words[0]))
     return line.shape.count > 1 and line.speaks and (bool(line.changing) or _stands_still(line))
+
+
+def _validates_twice(line: Candidate) -> bool:
+    """Whether a training and a validation loss change from one place to the next, in two lines."""
+    changes = {"loss", "val_loss"} <= {*line.changing}
+    return changes and line.place is not None and not line.place.guessed and not line.restarts
 
 
 def _stands_still(line: Candidate) -> bool:

@@ -126,3 +126,32 @@ def test_a_frame_of_pandas_is_read_once(tmp_path: Path) -> None:
     path.write_text(notebook(stream(*PRINTED), html(*TABLE, align="right")))
     assert gputel.parse(path).steps["loss"].to_list() == [2.5, 1.5, 1.25]
     assert gputel.parse(path).evals.height == 3
+
+
+def test_a_table_that_a_cell_shows_again_is_read_once(tmp_path: Path) -> None:
+    """A trainer that is interrupted shows its table anew, with the rows that came since."""
+    path = tmp_path / "train.ipynb"
+    shown = [html(*TABLE[:rows], align="left") for rows in (3, 3, 4)]
+    path.write_text(notebook(*shown))
+    run = gputel.parse(path)
+    assert run.records["step"].to_list() == [100, 200, 300]
+    assert run.evals["name"].to_list().count("val_loss") == 1
+
+
+def test_another_table_of_a_cell_is_another_training(tmp_path: Path) -> None:
+    path = tmp_path / "train.ipynb"
+    other = [TABLE[0], ("100", "7.5", "No log", "0.5"), *TABLE[2:]]
+    path.write_text(notebook(html(*TABLE, align="left"), html(*other, align="left")))
+    assert gputel.parse(path).records["loss"].to_list() == [2.5, 1.5, 1.25, 7.5, 1.5, 1.25]
+
+
+def test_a_short_table_between_texts_of_a_language_model_is_read(tmp_path: Path) -> None:
+    """The texts have headings and sentences, as a document has."""
+    path = tmp_path / "train.ipynb"
+    asked = [f"### Question {n}\nWhich oil does an engine of type {n} need?\n" for n in range(30)]
+    answered = [f"{line}It needs the oil that its maker recommends.\n" for line in asked]
+    rows = [("Step", "Training Loss", "Validation Loss"), ("300", "0.5", "0.75"), ("600", "0.25", "0.625")]
+    path.write_text(notebook(stream(*answered), html(*rows, align="left")))
+    run = gputel.parse(path)
+    assert run.steps["loss"].to_list() == [0.5, 0.25]
+    assert run.evals.select("step", "value").rows() == [(300, 0.75), (600, 0.625)]
