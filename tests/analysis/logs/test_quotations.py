@@ -42,6 +42,14 @@ def test_log_with_headings_and_warnings_in_sentences_is_still_a_log(read: Callab
     )
 
 
+def test_heading_between_hashes_is_of_a_program(read: Callable[[str], Log]) -> None:
+    """A document has no hashes behind its headings; a single record below it is an example there."""
+    sentence = "The data sets were not initialized before this call."
+    text = f"{{}}\n{sentence}\nEpoch 0: 50%|##  | 1/2 [00:01<00:01, loss=2.5]\n"
+    assert read(text.format("#### Data #####")).records["loss"].to_list() == [2.5]
+    assert read(text.format("#### Data")).is_empty
+
+
 CODE = """  else if (data.loss_option == {0})
   {{
     const float cost = weight * {0};
