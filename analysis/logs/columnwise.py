@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from gputel.analysis.logs import rank_turns
-from gputel.analysis.logs.counting import Counting, Evaluations
+from gputel.analysis.logs.counting import Counting
 from gputel.analysis.logs.drafts import Stages
+from gputel.analysis.logs.evaluations import Evaluations
 from gputel.analysis.logs.frames import MOST, WHOLE, Column, Numbers, RowBlock
 from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, Ints, Moments
 from gputel.analysis.logs.line_kinds import LinePlan

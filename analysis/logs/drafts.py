@@ -170,6 +170,7 @@ class Stages:
         self.names: list[str | None] = [None]
         self.announced: str | None = None
         self.last_step: float | None = None
+        self.last_epoch: float | None = None  # of the last record with a step
         self._attempt = 1
         self._begun = False  # whether the open phase has a row
         self._last: dict[str | None, float] = {}  # step by rank, within the attempt
@@ -216,6 +217,7 @@ class Stages:
         self._begun = True
         if step is not None:
             self._last[rank], self._epochs[rank] = step, epoch
+            self.last_epoch = epoch
             self._count[rank] = self._count.get(rank, 0) + 1
         self.last_step = step
         return self.here
@@ -237,7 +239,7 @@ class Stages:
     def went_on(self, step: float, rank: str | None, epoch: float | None, count: int) -> None:
         """Notes that records up to this step followed, each with a later step than the one before."""
         self._last[rank] = self.last_step = step
-        self._epochs[rank] = epoch
+        self._epochs[rank] = self.last_epoch = epoch
         self._count[rank] = self._count.get(rank, 0) + count
 
     def _begins_again(self, step: float, rank: str | None, epoch: float | None) -> bool:

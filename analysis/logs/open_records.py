@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gputel.analysis.logs.counting import BarKey, Counting, Evaluations
+from gputel.analysis.logs.counting import BarKey, Counting
 from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
+from gputel.analysis.logs.evaluations import Evaluations
 from gputel.analysis.logs.frames import Rows
 from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, PLACES
 from gputel.analysis.logs.patterns import Field

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 
 from gputel.analysis.logs import names
 from gputel.analysis.logs.columnwise import Columnwise
-from gputel.analysis.logs.counting import Counting, Evaluations
+from gputel.analysis.logs.counting import Counting
 from gputel.analysis.logs.drafts import EvaluationLoop, OpenRecord, ParsedLine, Stages
+from gputel.analysis.logs.evaluations import Evaluations
 from gputel.analysis.logs.frames import Rows
 from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, stretches
 from gputel.analysis.logs.line_kinds import LinePlan
@@ -211,7 +212,7 @@ class Assembler:
         below = self._ended or line.pattern.below
         step = self.stages.last_step if step is None and below else step
         if step is not None or self._leads or not self._records.evaluate(line):
-            self.evaluations.take(line, step)
+            self.evaluations.take(line, step, self._counting.epoch(line.cells, line.rank))
 
     def _evaluates(self, line: ParsedLine) -> bool:
         """Whether it looks like a record, but is of a loop that was announced as evaluation."""
@@ -228,7 +229,8 @@ class Assembler:
         """Takes the last figures of an evaluation's loop for its result, where no line gives one."""
         for line in self._loop.result():
             step = self._counting.of_loop(line, self._loop)
-            self.evaluations.wait(line, tested(line, self._loop.held_out), step)
+            epoch = self._counting.epoch({}, line.rank)
+            self.evaluations.of_loop(line, tested(line, self._loop.held_out), step, epoch)
 
     def _announce(self, line: ParsedLine) -> None:
         stage = line.pattern.stage or line.texts["stage"]
