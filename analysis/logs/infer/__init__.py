@@ -164,9 +164,12 @@ def _frequent(all_shapes: Sequence[LineShape]) -> list[LineShape]:
 def _evaluates_beside(line: Candidate) -> bool:
     """Whether it evaluates, in a log of a known format: it recurs with other values, or says only the loss.
 
-    A lone `loss = 0.72` below a heading repeats one of the figures beside it.
+    A lone `loss = 0.72` below a heading repeats one of the figures beside it. Without a word for evaluating, a
+    score that is computed on held-out data must say its place.
     """
     again = line.shape.count > 1 and bool(line.changing)
+    if line.role == "other" and line.place and not line.place.guessed and line.scores_held_out:
+        return again and not SUMMARY.search(line.shape.spoken)
     says = EVALUATION.search(line.shape.spoken) and not SUMMARY.search(line.shape.spoken)
     bare = line.columns == ["val_loss"] and line.is_terse and bool(says)
     return line.role in ("eval", "mixed") and line.is_measured and (again or bare)

@@ -13,7 +13,7 @@ from itertools import pairwise
 from gputel.analysis.logs import formats, names, setting_lines
 from gputel.analysis.logs.infer import headings, rewards, tables
 from gputel.analysis.logs.infer.counters import NUMBERED, SAMPLES, integers
-from gputel.analysis.logs.infer.dialects import MEASURE, PARTS
+from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE, PARTS
 from gputel.analysis.logs.infer.headings import EVALUATION
 from gputel.analysis.logs.infer.line_tables import compile_line
 from gputel.analysis.logs.infer.named import PLACES, Named, is_place
@@ -110,6 +110,13 @@ class Candidate:
         fractions = [n for n in metrics if any(b"." in v[:-1] or b"n" in v for v in self.shape.column(n.at))]
         measures = any(MEASURE.search(n.column or "") or MEASURE.search(n.source) for n in fractions)
         return (measures or (self.is_result and bool(fractions))) and (self.shape.count > 1 or self.is_terse)
+
+    @property
+    def scores_held_out(self) -> bool:
+        """Whether it gives a measure that is computed on held-out data, and nothing of the training."""
+        sources = [cell.source for cell in self.metrics]
+        trains = self.evidence or any("train" in source.lower() for source in sources)
+        return not trains and self.is_measured and any(map(HELD_OUT_SCORE.search, sources))
 
     @property
     def is_terse(self) -> bool:
