@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from gputel.analysis.logs.infer import announcements
 from gputel.analysis.logs.infer.candidates import Candidate
-from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE, PART_LOSS, SETS, TRAINED
+from gputel.analysis.logs.infer.dialects import MEASURE, PART_LOSS, SETS, TRAINED
 from gputel.analysis.logs.infer.losses import is_average, is_sum
 from gputel.analysis.logs.infer.named import PLACES, Named, is_place
 from gputel.analysis.logs.infer.places import KINDS
@@ -113,10 +113,7 @@ def _changes_rate(line: Candidate, main: Candidate, _: Candidate | None) -> bool
 
 def _scores_apart(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line of a measure that is computed on held-out data, beside records that give a loss."""
-    sources = [cell.source for cell in line.metrics]
-    scores = any(map(HELD_OUT_SCORE.search, sources)) and not line.evidence
-    trains = any("train" in source.lower() for source in sources)
-    if not scores or trains or not (main.loses and line.is_measured):
+    if not (main.loses and line.scores_held_out):
         return False
     if line.place is None:
         return line.shape.count > 2 and bool(line.changing) and _alternates(line, main)
@@ -167,6 +164,15 @@ def _says_more(line: Candidate, main: Candidate) -> bool:
     }
     same = [cell for cell in line.named if words.get(cell.column) == line.shape.literals[cell.at].strip()]
     return main.place is not None and {main.place.column, "loss"} <= {cell.column for cell in same}
+
+
+def _trains_at(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A line that says its place by the words of the records, and gives measures of the training set."""
+    if not (line.place and main.place) or line.evidence or not line.is_measured:
+        return False
+    begins = [other.shape.literals[: other.place.at + 1] for other in (line, main) if other.place]
+    own = all(TRAINED.match((cell.column or "").lower()) for cell in line.metrics)
+    return own and begins[0] == begins[1] and 0.5 <= line.shape.count / main.shape.count <= 2
 
 
 def _is_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
@@ -233,6 +239,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_is_part, "part"),
     (_counts_otherwise, None),
     (_evaluates_between, "eval"),
+    (_trains_at, "train"),
     (_is_no_record, None),
     (_evaluates_rarely, "eval"),
     (_is_record, "train"),

@@ -1,12 +1,14 @@
 """Figures on the lines right below an evaluation: `Top1: 71.2%` below `Mean test loss: 1.05` is of that test.
 
 So are those around a score of held-out data, `loss: 1.5`, `AP: 0.58`, `MaxRecall: 0.76`, where the records of the
-training say where they stand.
+training say where they stand. A figure that only its set calls an evaluation, `eval_success=0.5`, is one beside a
+known measure, `eval_return=31.2`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
 from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE
@@ -21,6 +23,7 @@ _TRAINING = frozenset({"lr", "grad_norm", "dt_ms", "tok_per_sec"})
 
 def with_scores_below(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates, figures of a block as evaluations."""
+    candidates = _with_results(candidates)
     known = {_measure(cell) for c in candidates if c.role in ("eval", "mixed") for cell in c.metrics}
     seeds = [c for c in candidates if c.role == "eval" and c.is_measured]
     scores = [
@@ -40,6 +43,18 @@ def with_scores_below(candidates: Sequence[Candidate]) -> list[Candidate]:
         if len(block) + 1 >= _FEWEST and _leads(c, block[0], candidates)
     ]
     return [as_evaluation(c) if c in below or c in losses else c for c in candidates]
+
+
+def _with_results(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Marks evaluations of an unknown measure as results if each stands next to one of a known measure."""
+    known = {number for c in candidates if c.role == "eval" and c.is_measured for number in c.shape.lines}
+    beside = {number + step for number in known for step in (-1, 1)}
+    return [
+        replace(c, is_result=True)
+        if c.role == "eval" and not c.place and beside.issuperset(c.shape.lines)
+        else c
+        for c in candidates
+    ]
 
 
 def _below(candidates: Sequence[Candidate], seeds: Sequence[Candidate]) -> list[Candidate]:
