@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gputel.analysis.logs import names
-from gputel.analysis.logs.patterns import Field, Pattern
+from gputel.analysis.logs.patterns import EVALUATIONS, Field, Pattern
 
 Number = TypeVar("Number", float, npt.NDArray[np.float64])
 
@@ -75,7 +75,7 @@ class LinePlan:
 def plan(pattern: Pattern, fields: tuple[Field, ...]) -> LinePlan:
     texts = {what.column: what for what in fields if what.kind == "text"}
     columns = _distinct(what for what in fields if what.kind != "text")
-    if pattern.role in ("eval", "task"):
+    if pattern.role in EVALUATIONS:
         places = {name: what for name, what in columns.items() if name in PLACES}
         evals = {
             _as_evaluation(n): what

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from gputel.analysis.logs import patterns
 from gputel.analysis.logs.line_prefixes import STAMP
 from gputel.analysis.logs.lines import Chunk
-from gputel.analysis.logs.patterns import EngineResult
+from gputel.analysis.logs.patterns import MEASURES, EngineResult
 from gputel.analysis.logs.prefixes import PREFIX, Stamps
 from gputel.analysis.logs.saved_steps import named_numbers
 from gputel.analysis.logs.signs import (
@@ -253,12 +253,9 @@ def status(ended_by: LogEvent | None, completed: bool, live: bool) -> Status:
     return "running" if live else "unknown"
 
 
-RECORDS = ("train", "part", "bar", "eval", "task")
-
-
 def unread(reading: EngineResult, chunk: Chunk) -> Iterator[tuple[int, bytes, bool]]:
     """Regions without records, as (number of the first line, lines, whether a record stands right before)."""
-    hits = [h for h in reading.hits if h.pattern.role in RECORDS]
+    hits = [h for h in reading.hits if h.pattern.role in MEASURES]
     if not hits:
         yield 0, chunk.texts().removesuffix(b"\n"), False
         return
@@ -298,7 +295,7 @@ def strange(
 
 def ends_with_record(reading: EngineResult) -> bool:
     last = reading.lines - 1
-    return any(h.pattern.role in RECORDS and int(h.lines[-1]) == last for h in reading.hits)
+    return any(h.pattern.role in MEASURES and int(h.lines[-1]) == last for h in reading.hits)
 
 
 def _glued(data: bytes, starts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:

@@ -21,8 +21,8 @@ from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.formats import patterns as patterns_of
 from gputel.analysis.logs.lines import Chunk, Splitter, keep
 from gputel.analysis.logs.notebooks import NotebookText
-from gputel.analysis.logs.outcome import RECORDS, Outcome, ends_with_record, strange, unread
-from gputel.analysis.logs.patterns import Engine, EngineResult, Field, Hits, Pattern, Reject
+from gputel.analysis.logs.outcome import Outcome, ends_with_record, strange, unread
+from gputel.analysis.logs.patterns import MEASURES, Engine, EngineResult, Field, Hits, Pattern, Reject
 from gputel.analysis.logs.prefixes import PREFIX
 from gputel.analysis.logs.records import Assembler
 from gputel.analysis.logs.setting_rows import SettingRows, measures
@@ -220,7 +220,7 @@ class Parser:
             self.rejects.append(Reject(number, reject.pattern, reject.reason))
         for hits in reading.hits:
             self.hits[hits.pattern.name.rpartition(".")[0]] += len(hits.lines) * (
-                hits.pattern.role in RECORDS
+                hits.pattern.role in MEASURES
             )
         self.unread.see(reading, chunk)
         self.stated.see(reading, chunk.data, self.patterns)

@@ -44,6 +44,10 @@ Role = Literal[
     "tested",
     "trains",
 ]
+RECORDS: tuple[Role, ...] = ("train", "part", "bar")
+EVALUATIONS: tuple[Role, ...] = ("eval", "task")
+MEASURES = (*RECORDS, *EVALUATIONS)
+STATED: tuple[Role, ...] = ("summary", "config")  # of the run as a whole
 Kind = Literal["number", "clock", "text"]
 
 

@@ -19,24 +19,10 @@ from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, stretches
 from gputel.analysis.logs.line_kinds import LinePlan
 from gputel.analysis.logs.lines import Chunk
 from gputel.analysis.logs.open_records import OpenRecords, tested
-from gputel.analysis.logs.patterns import EngineResult, Field, Pattern
+from gputel.analysis.logs.patterns import EVALUATIONS, RECORDS, STATED, EngineResult, Field, Pattern
 from gputel.analysis.logs.prefixes import Stamps
 
-RECORDS = ("train", "part", "bar")
-EVALUATIONS = ("eval", "task")
 SECTIONS = ("validates", "trains")
-ROLES = (
-    *RECORDS,
-    *EVALUATIONS,
-    *SECTIONS,
-    "epoch",
-    "header",
-    "begins",
-    "names",
-    "again",
-    "evaluates",
-    "tested",
-)
 
 
 class Assembler:
@@ -97,7 +83,7 @@ class Assembler:
         return list(self._records.drafts.values())
 
     def add(self, reading: EngineResult, chunk: Chunk) -> None:
-        tables = [HitTable(hits, chunk) for hits in reading.hits if hits.pattern.role in ROLES]
+        tables = [HitTable(hits, chunk) for hits in reading.hits if hits.pattern.role not in STATED]
         for whole, asides in stretches(tables):
             runs = [whole] if asides or self._loop.is_open else self._columnwise.by_rank(whole)
             for part in (part for run in runs for part in self._columnwise.rising(run, asides)):

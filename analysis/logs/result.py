@@ -19,8 +19,8 @@ from gputel.analysis.logs.date_order import Calendar
 from gputel.analysis.logs.frames import EVALS, PARTIALS, RECORDS, Frame, Places, Together
 from gputel.analysis.logs.log import DEFAULT_PHASE, Log, ReadyResults
 from gputel.analysis.logs.outcome import LogEvent, Outcome, SaveEnd, Status, save_end
+from gputel.analysis.logs.patterns import RECORDS as RECORD_ROLES
 from gputel.analysis.logs.patterns import Reject
-from gputel.analysis.logs.records import RECORDS as RECORD_ROLES
 from gputel.analysis.logs.saved_steps import begins_where_resumed
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.line_kinds import plan
 from gputel.analysis.logs.line_prefixes import strip_prefixes, strip_to_margin
 from gputel.analysis.logs.lines import Chunk, line_at
-from gputel.analysis.logs.outcome import RECORDS
-from gputel.analysis.logs.patterns import EngineResult, Hits, Pattern, Reject, Values
+from gputel.analysis.logs.patterns import MEASURES, EngineResult, Hits, Pattern, Reject, Values
 
 Words = tuple[bytes, ...]
 Look = tuple[int, int, int]  # a row to look at: its line, its hits, and which of them it is
@@ -66,7 +65,7 @@ class SettingRows:
 
     def _new_rows(self, at: int, hits: Hits) -> Iterator[Look]:
         """The rows of records unlike the one before, with their lines."""
-        if hits.pattern.role not in RECORDS:
+        if hits.pattern.role not in MEASURES:
             return iter(())
         masks = {what.source: column.present for what, column in hits.values.items()}
         masks |= {what.source: column.present for what, column in hits.texts.items()}
@@ -122,7 +121,7 @@ class SettingRows:
 def measures(hits: Hits) -> bool:
     """Whether its lines are records or evaluations, unlike a bar that only counts."""
     kind = plan(hits.pattern, (*hits.values, *hits.texts))
-    return hits.pattern.role in RECORDS and bool(kind.record or kind.evals)
+    return hits.pattern.role in MEASURES and bool(kind.record or kind.evals)
 
 
 def _without_rows(hits: Hits, rows: list[int]) -> Hits:

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gputel.analysis.logs.lines import Chunk, line_at
-from gputel.analysis.logs.outcome import RECORDS
-from gputel.analysis.logs.patterns import EngineResult, Hits, lazy_regex
+from gputel.analysis.logs.patterns import MEASURES, EngineResult, Hits, lazy_regex
 from gputel.analysis.logs.signs import shortened
 
 Integers = npt.NDArray[np.int64]
@@ -98,7 +97,7 @@ class UnreadLines:
     def see(self, reading: EngineResult, chunk: Chunk) -> None:
         """Looks at the records that were read."""
         for hits in reading.hits:
-            if hits.pattern.role not in RECORDS or self._loses:
+            if hits.pattern.role not in MEASURES or self._loses:
                 continue
             if any("loss" in what.column.lower() for what in hits.values):
                 self._loses = True

@@ -45,6 +45,7 @@ from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_un
 from gputel.analysis.logs.infer.torn import is_torn
 from gputel.analysis.logs.line_prefixes import strip_prefixes
 from gputel.analysis.logs.names import is_evaluation
+from gputel.analysis.logs.patterns import RECORDS
 
 MOST_LINES = 40_000
 MOST_SHAPES = 1_000
@@ -143,7 +144,7 @@ def _inferred(
     others = [c.shape for c in candidates if c is not main and not is_torn(c.shape, main.shape)]
     text = _toml(chosen, main, title, [shape.example for shape in others if shape.slots > 1])
     text = "\n".join([text, *(table.toml() for table in above)])
-    records = [c for c in chosen if c.role in ("train", "part", "bar")]
+    records = [c for c in chosen if c.role in RECORDS]
     metrics = dict.fromkeys(column for c in records for column in c.changing)
     evaluated = dict.fromkeys(column for c in chosen if c.role == "eval" for column in c.changing)
     place = main.place or next((c.place for c in records if c.place), None)
@@ -285,7 +286,7 @@ def _within_epochs(chosen: list[Candidate]) -> list[Candidate]:
 
 def _average_as_loss(chosen: list[Candidate]) -> list[Candidate]:
     """Calls an average, or the only loss by another name, the loss where the records print no other."""
-    records = [line for line in chosen if line.role in ("train", "part", "bar")]
+    records = [line for line in chosen if line.role in RECORDS]
     columns = dict.fromkeys(cell.column for line in records for cell in line.metrics if cell.column)
     averages = [cell.column for line in records for cell in line.metrics if _is_average_loss(cell)]
     trained = [name for name in columns if not (name.endswith("_avg") or is_evaluation(name))]
