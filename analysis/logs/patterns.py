@@ -122,7 +122,6 @@ class Pattern:
     is_record: bool = False  # whether each of its lines is a record, whatever it gives
     total: int | None = None  # of the records, told by a line that announces a loop with another one
     ends: int | None = None  # the first epoch, where the line stands below the records of its epoch
-    below: bool = False  # whether an evaluation without a step takes that of the record above it
 
 
 @dataclass(frozen=True)

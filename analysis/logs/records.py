@@ -195,8 +195,7 @@ class Assembler:
         self._leads = self._leads or not (self.begun or self.drafts())
         named = line.shape.place is not None or "epoch" in line.cells
         step = self._counting.of_evaluation(self._tested if self._tested and not named else line, self._leads)
-        below = self._ended or line.pattern.below
-        step = self.stages.last_step if step is None and below else step
+        step = self.stages.last_step if step is None and self._ended else step
         if step is not None or self._leads or not self._records.evaluate(line):
             self.evaluations.take(line, step, self._counting.epoch(line.cells, line.rank))
 

@@ -20,7 +20,6 @@ from gputel.analysis.logs.infer import (
     loops,
     main_line,
     other_domains,
-    round_steps,
     score_blocks,
     sections,
     short_sets,
@@ -350,7 +349,6 @@ def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequ
             rewards = is_main or (opens and bool(line.metrics)) or _rewards_too(line, main)
         else:
             rewards = is_main and opens and line.role == "part"
-        below = round_steps.stands_below(line, main)
-        table = replace(table, is_record=rewards and not line.evidence, ends=line.ends, below=below)
+        table = replace(table, is_record=rewards and not line.evidence, ends=line.ends)
         tables.append(table.toml())
     return "\n".join([head, *tables, *([_BEST_BELOW.toml()] if main.role in ("mixed", "eval") else [])])

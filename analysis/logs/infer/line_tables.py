@@ -44,14 +44,12 @@ class LineTable:
     is_record: bool = False  # whatever it gives
     total: int | None = None  # of the records, where it announces a loop of another one
     ends: int | None = None  # the first epoch, where it stands below the records of its epoch
-    below: bool = False  # whether an evaluation without a step takes that of the record above it
 
     def toml(self) -> str:
         rows = [("name", self.name), ("role", self.role), ("needle", self.needle), ("line", self.line)]
         rows += [("looks", self.looks)] if self.looks else []
         rows += [("epochs", "fraction")] if self.fractions else []
         rows += [("record", "always")] if self.is_record else []
-        rows += [("step", "above")] if self.below else []
         counts = [("total", self.total), ("ends", self.ends)]
         return "".join(
             [
