@@ -140,7 +140,8 @@ def _inferred(
     above: Sequence[LineTable],
 ) -> Inferred:
     """The format of the chosen shapes; the others must not look like them."""
-    others = [c.shape for c in candidates if c is not main and not is_torn(c.shape, main.shape)]
+    others = [c.shape for c in candidates if c.shape is not main.shape]
+    others = [shape for shape in others if not is_torn(shape, main.shape)]
     text = _toml(chosen, main, title, [shape.example for shape in others if shape.slots > 1])
     text = "\n".join([text, *(table.toml() for table in above)])
     records = [c for c in chosen if c.role in RECORDS]

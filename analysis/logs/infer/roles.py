@@ -101,7 +101,8 @@ def _is_no_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool
     """A line that lacks what a record has or says what was saved, an example in a text, the mean over an epoch."""
     if SAVES.match(line.shape.words[0]):
         return True
-    lacks = (line.place is None and not _says_the_same(line, main)) or not line.evidence or not line.speaks
+    speaks = line.speaks or (_begins_alike(line, main) and bool(_shared(line, main)))
+    lacks = (line.place is None and not _says_the_same(line, main)) or not line.evidence or not speaks
     return lacks or line.is_quoted > main.is_quoted or _is_average(line, main)
 
 
@@ -168,17 +169,26 @@ def _says_more(line: Candidate, main: Candidate) -> bool:
 
 def _trains_at(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line that says its place by the words of the records, and gives measures of the training set."""
-    if not (line.place and main.place) or line.evidence or not line.is_measured:
-        return False
-    begins = [other.shape.literals[: other.place.at + 1] for other in (line, main) if other.place]
     own = all(TRAINED.match((cell.column or "").lower()) for cell in line.metrics)
-    return own and begins[0] == begins[1] and 0.5 <= line.shape.count / main.shape.count <= 2
+    measures = own and line.is_measured and not line.evidence
+    return measures and _begins_alike(line, main) and 0.5 <= line.shape.count / main.shape.count <= 2
+
+
+def _begins_alike(line: Candidate, main: Candidate) -> bool:
+    """Whether both have the same words up to their place."""
+    begins = [other.shape.literals[: other.place.at + 1] for other in (line, main) if other.place]
+    return len(begins) == 2 and begins[0] == begins[1]
+
+
+def _shared(line: Candidate, main: Candidate) -> list[Named]:
+    """The measures of a line that the records give, too."""
+    columns = {named.column for named in main.metrics}
+    return [named for named in line.metrics if named.column in columns]
 
 
 def _is_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """Another kind of record: it shares metrics with the main one, or recurs with other values."""
-    columns = {named.column for named in main.metrics}
-    shared = [named for named in line.metrics if named.column in columns]
+    shared = _shared(line, main)
     fraction = any(
         b"." in value or b"n" in value for named in shared for value in line.shape.column(named.at)
     )

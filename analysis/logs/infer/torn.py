@@ -6,13 +6,18 @@ from gputel.analysis.logs.infer.shapes import LineShape
 
 
 def is_torn(shape: LineShape, whole: LineShape) -> bool:
-    """Whether it is a record that breaks off, or has a `?` for a number: a reject and no shape of its own."""
+    """Whether it is a record that breaks off, has a `?` for a number, or text at the end of its last one.
+
+    Such a line is a reject and no shape of its own.
+    """
     if shape.count > 2 or whole.count < 50 * shape.count or shape.first < whole.first:
         return False
     questioned = tuple(literal.replace(b"?", b"") for literal in shape.literals) == whole.literals
     *same, end = shape.literals
-    is_cut = (*same,) == whole.literals[: shape.slots] and whole.literals[shape.slots].startswith(end)
-    return is_cut or questioned
+    begins = (*same,) == whole.literals[: shape.slots]
+    is_cut = begins and whole.literals[shape.slots].startswith(end)
+    runs_on = begins and shape.slots == whole.slots and end.startswith(whole.literals[-1])
+    return is_cut or questioned or runs_on
 
 
 def is_glued(shape: LineShape, whole: LineShape) -> bool:

@@ -26,3 +26,12 @@ def test_last_record_in_another_unit_is_whole(read: Read) -> None:
     row = "{}:\tlearn: {:.7f}\ttotal: {:.3g}s\tremaining: {:.3g}{}\n"
     rows = [row.format(at * 10, 5 / (at + 1), 1 + at / 9, 9 - at / 9, "s") for at in range(80)]
     assert read("".join(rows) + row.format(999, 0.0625, 9.9, 0, "us")).records["step"][-1] == 999
+
+
+def test_record_with_text_at_the_end_of_its_last_number_is_rejected(read: Read) -> None:
+    """So it is in a log of rewards alone; `361s` may be another figure."""
+    row = "Episode {0}/80 | Reward: {1:.1f} | Epsilon: {2:.4f} | Steps: {0}3"
+    rows = [row.format(at, at / 3, 1 / at) for at in range(1, 81)]
+    rows[40] += "s"
+    log = read("\n".join(rows) + "\n")
+    assert (log.records.height, [reject.line for reject in log.rejects]) == (79, [41])
