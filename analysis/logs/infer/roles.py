@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gputel.analysis.logs.infer import announcements
+from gputel.analysis.logs.infer import announcements, other_counts
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.dialects import MEASURE, PART_LOSS, SETS, TRAINED
 from gputel.analysis.logs.infer.losses import is_average, is_sum
@@ -206,19 +206,15 @@ def _follows(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
 
 
 def _counts_otherwise(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
-    """A line of steps beside more frequent records of epochs: both on one axis would be wrong.
-
-    Where both name the epoch they share one.
-    """
-    of_epochs = main.place is not None and main.place.column == "epoch" and main.loses
-    return of_epochs and line.is_fine and line.evidence and "epoch" not in line.columns
+    return other_counts.counts_otherwise(line, main)
 
 
 def _opens_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line above the records of its epoch, `epoch 3 lr 0.1`, where their counter begins anew with each epoch."""
     measures = any(MEASURE.search(cell.column or "") for cell in line.metrics)
     opens = line.shape.first < main.shape.first and line.shape.count > 1 and not measures
-    return opens and main.restarts and line.place is not None and line.place.column == "epoch"
+    begins = main.restarts or {"epoch", "index"} <= {*main.columns}
+    return opens and begins and line.place is not None and line.place.column == "epoch"
 
 
 def _is_of_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:

@@ -32,6 +32,22 @@ def test_rate_above_the_steps_of_an_epoch_is_that_of_the_first(heading: str, rea
     assert log.records["step"].to_list() == [*STEPS] * 3
 
 
+def test_rate_of_an_epoch_whose_batches_name_it_is_of_its_first_record(read: Read) -> None:
+    step = "Epoch: {e:03}/003 | Batch {s:04}/0300 | Loss: {loss:.4f}\n"
+    text = "".join(
+        f"Epoch: {e:03}/003 | Learning Rate: {0.1 / e:.5f}\n"
+        + "".join(step.format(e=e, s=s, loss=3 / (e * s)) for s in STEPS)
+        for e in (1, 2, 3)
+    )
+    log = read(text)
+    assert log.records.filter(log.records["lr"].is_not_null()).select("step", "lr").rows() == [
+        (50, 0.1),
+        (350, 0.05),
+        (650, 0.03333),
+    ]
+    assert log.records.height == 15
+
+
 def test_time_above_the_steps_of_an_epoch_is_of_the_one_before(read: Read) -> None:
     log = read(epochs("Epoch {e}, took {lr:.2f}s\n"))
     assert "dt_ms" not in log.records.columns or log.records["dt_ms"].count() == 0
