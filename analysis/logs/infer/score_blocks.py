@@ -51,7 +51,7 @@ def _with_results(candidates: Sequence[Candidate]) -> list[Candidate]:
     beside = {number + step for number in known for step in (-1, 1)}
     return [
         replace(c, is_result=True)
-        if c.role == "eval" and not c.place and beside.issuperset(c.shape.lines)
+        if c.role == "eval" and not (c.place or c.is_measured) and beside.issuperset(c.shape.lines)
         else c
         for c in candidates
     ]

@@ -81,3 +81,14 @@ def test_loss_above_scores_of_held_out_data_is_of_that_data(read: Read) -> None:
 def test_loss_above_a_lone_score_keeps_its_meaning(read: Read) -> None:
     log = read(log_of("Epoch {e}/8", "loss: {val:.4f}", "AP: {acc:.4f}"))
     assert log.records["loss"].to_list() == [round(3.3 / e, 4) for e in EPOCHS]
+
+
+def test_measure_that_improved_below_its_evaluation_is_no_other_one(read: Callable[[str], Log]) -> None:
+    lines = []
+    for step in range(1, 31):
+        lines.append(f"step {step} loss {9 / step:.4f}")
+        if step % 5 == 0:
+            lines.append(f"Validation-ppl={90 / step:.4f} Validation-bleu=0.{step:02}7")
+            lines.append(f"Validation-bleu improved to 0.{step:02}7 (delta=0.05).")
+    log = read("\n".join(lines))
+    assert log.evals["name"].unique().sort().to_list() == ["Validation_bleu", "Validation_ppl"]
