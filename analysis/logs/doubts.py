@@ -15,6 +15,7 @@ import polars as pl
 from gputel.analysis import columns
 from gputel.analysis.doubts import Doubt, about_reading
 from gputel.analysis.logs import step_doubts, unread_doubts
+from gputel.analysis.logs.line_kinds import COUNTS
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.parsed_rows import ParsedRows
@@ -25,8 +26,6 @@ LEAST = 3
 MOST_REPEATED = 0.25  # share of records that repeat the one before
 ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 FAR = 0.5  # how far, by its share, a first loss may be from ln(vocabulary)
-# what an agent counts; not every record need be of an update
-COUNTS = re.compile(r"(?i)(?:(?:total|num|env)_)*(?:time_?steps?|frames?|env_?steps?|interactions)")
 # GRPO's loss is 0 where a batch is used once: the mean of the advantages of a group is
 _ADVANTAGED = re.compile(r"(?i)(?:^|[_/])(?:rewards?|advantages?)(?:$|[_/])")
 LOSSES = re.compile(r"(?i)loss|nll|\bce\b|xent|entropy|objective|cost|ppl|mse|mae|error|elbo|bp[bc]")
@@ -218,6 +217,7 @@ def _are_equal(values: pl.Series, others: pl.Series) -> bool:
 
 CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     step_doubts.falls,
+    step_doubts.episodes_fall,
     step_doubts.first_ahead,
     step_doubts.one_step,
     _bare,
@@ -234,6 +234,7 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     unread_doubts.losses,
     unread_doubts.figures,
     unread_doubts.epochs,
+    unread_doubts.twice,
     _cut_lines,
     _date_order,
 )

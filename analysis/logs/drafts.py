@@ -62,11 +62,22 @@ class OpenRecord:
         return is_open and self.step is not None and line.number == self.end + 1
 
     def is_bar_summed_up_by(self, line: ParsedLine, step: float | None) -> bool:
-        """Whether it is the bar of an epoch, and the line gives the loss of that epoch once more, often in full."""
-        if self.redraw is None or self.redraw[0] != "epoch" or step is None or step != self.step:
+        """Whether it is the bar of an epoch, and the line gives its loss, or most of its figures, once more.
+
+        It may give the step as well that the epoch ended with.
+        """
+        if (
+            self.redraw is None
+            or self.redraw[0] != "epoch"
+            or line.cells.get("epoch", step) != self.redraw[1]
+        ):
             return False
-        loss, again = self.cells.get("loss"), line.cells.get("loss")
-        return loss is not None and again is not None and (_is_of(again, loss) or _is_of(loss, again))
+        others = {*PLACES, *CIRCUMSTANCES}
+        shared = [name for name in line.cells if name in self.cells and name not in others]
+        shared = ["loss"] if "loss" in shared else shared
+        pairs = [(line.cells[name], self.cells[name]) for name in shared]
+        same = sum(_is_of(again, value) or _is_of(value, again) for again, value in pairs)
+        return 2 * same > len(pairs)
 
     def takes(self, line: ParsedLine, step: float | None) -> bool:
         """Whether a line of another shape reports the same step and adds to the record (docs/parse.md, rule 7).
@@ -78,10 +89,10 @@ class OpenRecord:
             if not new and step is not None and self.step is not None:
                 return step == self.step
             return not any(name in self.cells for name in new)
-        if step is None or step != self.step or self._is_elsewhere(line):
-            return False
         if self.redraw:
             return self.is_bar_summed_up_by(line, step)
+        if step is None or step != self.step or self._is_elsewhere(line):
+            return False
         known = [name for name in new if name in self.cells or name in self.evals]
         measured = [name for name in new if name not in CIRCUMSTANCES]
         if known and not _is_counted(line):  # each line of an epoch may say how long it took so far
@@ -110,12 +121,23 @@ class OpenRecord:
         self.end = line.number
         self.is_record = self.is_record or line.shape.record
         cells = line.metrics()
-        if "loss" in cells and "loss" in self.cells:
-            finer = _in_full if self.redraw else _finer
-            self.cells["loss"] = finer(self.cells["loss"], cells["loss"])
+        if self.redraw:
+            self._end(line, cells, step)
+        elif "loss" in cells and "loss" in self.cells:
+            self.cells["loss"] = _finer(self.cells["loss"], cells["loss"])
         self.cells.update({name: value for name, value in cells.items() if name not in self.cells})
         self.step = step if self.step is None else self.step
         self.evals.update(line.evaluations())
+
+    def _end(self, line: ParsedLine, cells: Mapping[str, float], step: float | None) -> None:
+        """Takes the figures of its bar in full, and the step that the epoch ended with."""
+        again = {
+            name: _in_full(self.cells[name], value) for name, value in cells.items() if name in self.cells
+        }
+        self.cells.update({name: value for name, value in again.items() if name not in PLACES})
+        if line.shape.place and step is not None and step != self.step:
+            self.step = step
+            self.cells.pop("total_steps", None)
 
     def row(self, place: PhaseAttempt) -> Row:
         line = self.line

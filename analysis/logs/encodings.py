@@ -25,10 +25,24 @@ WORDS = {
 
 
 _MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_ENOUGH = 4  # bytes that show UTF-16 without a mark: two letters, each with a NUL byte beside it
+
+
+def _utf16(begin: bytes) -> str | None:
+    """The kind of UTF-16 that a log with these first bytes is in."""
+    high, low = begin[::2], begin[1::2]
+    if len(begin) == _ENOUGH and begin.count(0) == len(high) and not (any(high) and any(low)):
+        return "utf-16-le" if any(high) else "utf-16-be"
+    return _MARKS.get(begin[:2])
+
+
+def _may_begin(begin: bytes) -> bool:
+    """Whether more bytes may show that a log is in UTF-16."""
+    return begin[:2] not in _MARKS and (len(begin) < 2 or 0 in begin[:2])
 
 
 class Utf16:
-    """Decodes the bytes of one log, in any pieces, where it begins with the mark of UTF-16."""
+    """Decodes the bytes of one log, in any pieces, that begins with the mark of UTF-16 or with letters in it."""
 
     def __init__(self) -> None:
         self._begin: bytes | None = b""  # the first bytes, until there are enough of them
@@ -38,11 +52,12 @@ class Utf16:
         """The bytes in UTF-8; the same bytes where they are not in UTF-16."""
         if self._begin is not None:
             data = self._begin + data
-            self._begin = data if len(data) < 2 and data in (b"", b"\xff", b"\xfe") else None
+            self._begin = data if len(data) < _ENOUGH and _may_begin(data) else None
             if self._begin is not None:
                 return b""
-            if name := _MARKS.get(data[:2]):
-                self._decoder, data = codecs.getincrementaldecoder(name)("replace"), data[2:]
+            if name := _utf16(data[:_ENOUGH]):
+                self._decoder = codecs.getincrementaldecoder(name)("replace")
+                data = data[2:] if data[:2] in _MARKS else data
         return self._decoder.decode(data).encode(errors="replace") if self._decoder else data
 
     def rest(self) -> bytes:

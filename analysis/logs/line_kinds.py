@@ -29,6 +29,8 @@ CIRCUMSTANCES = frozenset(
     "dt_ms eta_min total_time_min tok_per_sec mfu lr data_time data_time_s memory memory_mb tflops total_weights "
     "memory_gib memory_pct train_time_ms epoch_time_s".split()
 )
+# what an agent counts; not every record need be of an update
+COUNTS = re.compile(r"(?i)(?:(?:total|num|env)_)*(?:time_?steps?|frames?|env_?steps?|interactions)")
 _SO_FAR = re.compile(r"(?:(?:min|max|lowest|highest)_|(?:\w*_)?best_)", re.IGNORECASE)
 # metrics that are a loss without the word
 _PART = re.compile(r"(?i)^(?:cross_?entropy|smooth_?l1|nll|bce|xent)(?:_avg)?$")

@@ -12,7 +12,7 @@ from gputel.analysis.logs.counting import BarKey, Counting
 from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
 from gputel.analysis.logs.evaluations import Evaluations
 from gputel.analysis.logs.frames import Rows
-from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, PLACES
+from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, COUNTS, PLACES
 from gputel.analysis.logs.patterns import Field
 
 RATES = ("lr", "lrm")  # in effect from the line on
@@ -22,8 +22,15 @@ class OpenRecords:
     """Builds records from lines; `steps` and `partials` are the rows so far."""
 
     def __init__(
-        self, counting: Counting, stages: Stages, evaluations: Evaluations, sources: dict[str, Field]
+        self,
+        counting: Counting,
+        stages: Stages,
+        evaluations: Evaluations,
+        sources: dict[str, Field],
+        *,
+        boxed: bool = False,
     ) -> None:
+        """Sets up the records; `boxed` says that borders part them: any part may then be the first of one."""
         self.steps, self.partials = Rows(), Rows()
         self.broken_off = False  # whether the last bar had not reached its end
         self.at_last_step = False  # whether the last record was of the last step of the last epoch
@@ -32,6 +39,8 @@ class OpenRecords:
         self._epoch: float | None = None  # announced, and no record of it has come
         self._leading: list[ParsedLine] = []  # parts of the record to come
         self.header: list[str] = []  # the names of a table's columns
+        self._is_boxed = boxed
+        self._last_box: dict[str | None, OpenRecord] = {}  # by rank
         self._redraws = False  # whether a bar was drawn before its end
         self._has_loss = False  # whether a bar gave its current loss
         self._counting, self._stages, self._evaluations = counting, stages, evaluations
@@ -46,7 +55,7 @@ class OpenRecords:
         is_placed = draft is not None and draft.step is None and step is not None
         if draft:
             draft.add(line, step)
-        elif line.pattern.role == "train":
+        elif line.pattern.role == "train" or (self._is_boxed and line.rank not in self.drafts):
             self.close(line.rank)
             draft = self.drafts[line.rank] = OpenRecord(line, step, line.metrics(), line.evaluations())
             self._join(draft)
@@ -137,7 +146,7 @@ class OpenRecords:
         self._repeats.pop(rank, None)
         if not draft:
             return
-        if draft.place:
+        if draft.place and not self._is_printed_again(draft):
             if draft.redraw:
                 self._join(draft)
             if draft.step is None:
@@ -190,6 +199,13 @@ class OpenRecords:
         draft.place = self._stages.record(draft.step, rank, self._counting.epoch(draft.cells, rank))
         if draft.step is not None:  # else a later line of the record may give it
             self._evaluations.settle(draft)
+
+    def _is_printed_again(self, draft: OpenRecord) -> bool:
+        """Whether a box gives the step of the one before, and nothing that this had not."""
+        before = self._last_box.get(draft.line.rank) if self._is_boxed else None
+        self._last_box[draft.line.rank] = draft
+        again = before is not None and draft.step is not None and draft.step == before.step
+        return again and before is not None and draft.cells.keys() <= before.cells.keys()
 
     def _is_another_bar(self, line: ParsedLine) -> bool:
         """Whether a bar after a finished epoch has another length: it is the bar of a test (Keras)."""
@@ -258,7 +274,8 @@ class OpenRecords:
 
 def tested(line: ParsedLine, held_out: str) -> dict[str, float]:
     """The evaluations that a line of a held-out set gives, also where it names them like those of the training."""
-    metrics = [name for name in line.shape.columns if name not in PLACES and name not in CIRCUMSTANCES]
+    others = {*PLACES, *CIRCUMSTANCES}
+    metrics = [n for n in line.shape.columns if n not in others and not COUNTS.fullmatch(n)]
     figures = {f"{held_out}_{name}": line.cells[name] for name in metrics}
     if f"{held_out}_loss" not in figures and f"{held_out}_loss_avg" in figures:
         figures[f"{held_out}_loss"] = figures.pop(f"{held_out}_loss_avg")

@@ -39,6 +39,7 @@ Role = Literal[
     "begins",
     "names",
     "again",
+    "border",
     "evaluates",
     "validates",
     "tested",
@@ -91,7 +92,7 @@ class Pairs:
     `658.60ms`, `11.5K`, `93.46 GiB`. A value that is neither number nor placeholder is passed over; where its
     column is one of `must`, the line is a reject. A line in which none of the columns `need` was read is not a
     line of this pattern (nothing needed: any will do).
-    Of two pairs with the same field the first counts.
+    Of two pairs with the same field the first counts, in a bar the last.
     """
 
     regex: re.Pattern[bytes]

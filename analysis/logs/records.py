@@ -7,7 +7,7 @@ that waits for its step) is kept, so that pieces give the same rows as the whole
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from gputel.analysis.logs import names
 from gputel.analysis.logs.columnwise import Columnwise
@@ -28,7 +28,7 @@ SECTIONS = ("validates", "trains")
 class Assembler:
     """Takes engine results chunk by chunk; `steps`, `evaluations` and `partials` are complete after `finish`."""
 
-    def __init__(self, patterns: Iterable[Pattern] = ()) -> None:
+    def __init__(self, patterns: Sequence[Pattern] = ()) -> None:
         self.stages = Stages()
         self.evaluations = Evaluations(self.stages)
         self.sources: dict[str, Field] = {}
@@ -37,7 +37,8 @@ class Assembler:
         ] = {}  # what the last printed digit of each column stands for, where first met
         self.epoch_lines: list[ParsedLine] = []
         self._counting, self._heads = Counting(), Heads()
-        self._records = OpenRecords(self._counting, self.stages, self.evaluations, self.sources)
+        boxed = any(pattern.role == "border" for pattern in patterns)
+        self._records = OpenRecords(self._counting, self.stages, self.evaluations, self.sources, boxed=boxed)
         self._columnwise = Columnwise(
             self._records, self._counting, self.stages, self.evaluations, self._heads, self.sources
         )
@@ -155,6 +156,10 @@ class Assembler:
                 self._loop.begin(line)
             case "epoch" | "trains":
                 self._begin_epoch(line)
+            case "border":
+                self._records.close_all()
+                self._end_loop()
+                self._loop.end()
             case "header" | "again" | "tested":
                 self._head(line)
             case "eval" | "task":
@@ -194,7 +199,8 @@ class Assembler:
     def _evaluate(self, line: ParsedLine) -> None:
         self._leads = self._leads or not (self.begun or self.drafts())
         named = line.shape.place is not None or "epoch" in line.cells
-        step = self._counting.of_evaluation(self._tested if self._tested and not named else line, self._leads)
+        self._tested = None if named else self._tested
+        step = self._counting.of_evaluation(self._tested or line, self._leads)
         step = self.stages.last_step if step is None and self._ended else step
         if step is not None or self._leads or not self._records.evaluate(line):
             self.evaluations.take(line, step, self._counting.epoch(line.cells, line.rank))

@@ -127,17 +127,19 @@ def _lines(data: bytes) -> Iterator[bytes]:
 
 
 def _fit(line: bytes, pattern: Pattern) -> Match | None:
-    found = pattern.regex.search(line)
-    if not found or (pattern.unless and pattern.unless.search(line)):
+    first = found = pattern.regex.search(line)
+    if not found or not first or (pattern.unless and pattern.unless.search(line)):
         return None
+    for redraw in pattern.regex.finditer(line, found.end()) if pattern.role == "bar" else ():
+        found = redraw  # of redraws that stand on one line the last counts
     cells = {what: found.span(group) for group, what in pattern.fields.items() if found[group] is not None}
     for group, what in _unsure(pattern):
         if found[group] is not None and not values.is_readable(found[group], what):
             text = found[group].decode(errors="replace")
             raise UnreadableError(f"{what.source} is {text!r}, expected a number")
-    if pattern.pairs and not _scan(line, found.end(), pattern.pairs, cells):
+    if pattern.pairs and not _scan(line, found.end(), pattern.pairs, cells, redrawn=pattern.role == "bar"):
         return None
-    return Match(pattern, found.start(), cells)
+    return Match(pattern, first.start(), cells)
 
 
 @lru_cache(maxsize=4096)
@@ -152,17 +154,22 @@ def _unsure(pattern: Pattern) -> tuple[tuple[str, Field], ...]:
     )
 
 
-def _scan(line: bytes, start: int, pairs: Pairs, cells: dict[Field, tuple[int, int]]) -> bool:
-    """Adds the cells of pairs; returns False if none that the pattern needs is among them."""
+def _scan(line: bytes, start: int, pairs: Pairs, cells: dict[Field, Span], *, redrawn: bool) -> bool:
+    """Adds the cells of pairs; returns False if none that the pattern needs is among them.
+
+    Of two pairs with one name the first counts, but in a bar that was `redrawn` the last.
+    """
+    named: dict[Field, Span] = {}
     for pair in pairs.regex.finditer(line, start):
         begin = pair.start("value")
         what, size = _pair(pair["key"], pair["value"], pair.end() == len(line), pairs)
-        if what:
-            cells.setdefault(what, (begin, begin + size))
+        if what and (redrawn or what not in named):
+            named[what] = (begin, begin + size)
         if "also" in pairs.regex.groupindex and pair["also"]:
             what, size = _pair(pair["key"] + b"()", pair["also"], False, pairs)
-            if what:
-                cells.setdefault(what, (pair.start("also"), pair.start("also") + size))
+            if what and (redrawn or what not in named):
+                named[what] = (pair.start("also"), pair.start("also") + size)
+    cells.update({what: span for what, span in named.items() if what not in cells})
     return not pairs.need or any(what.column in pairs.need for what in cells)
 
 

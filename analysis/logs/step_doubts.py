@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 FEWEST = 10  # fewer records than this show no course
 MOST_FALLS = 3  # restarts without a word in the log
+MOST_BETWEEN = 1  # lines between two records that say nothing of a new start
 MOST_SETS = 3  # training, validation, test
+EPISODE = re.compile(r"(?i)(?:ep|episodes?|games?)_?")
 OUTER = re.compile(r"(?i)fold|trial|seed|run")  # if it changes with each restart, it is the reason
 
 
@@ -40,6 +42,25 @@ def falls(log: ParsedRows) -> Iterator[Doubt]:
             "another loop's lines, or a counter within epochs, were read as steps",
             {"falls": restarts.height, "records": records},
             restarts["line"][0],
+        )
+
+
+def episodes_fall(log: ParsedRows) -> Iterator[Doubt]:
+    """Episodes of an agent that begin again, in records without a step; a longer text in between may say why."""
+    rows = log.records
+    name = next((name for name in log.metrics() if EPISODE.fullmatch(name)), None)
+    if name is None or rows["step"].count() or rows["rank"].count():
+        return
+    is_near = pl.col("line") - pl.col("line").shift(1) <= MOST_BETWEEN + 1
+    again = rows.filter((pl.col(name) < pl.col(name).shift(1)) & is_near)
+    if 0 < again.height <= rows.height / FEWEST + 1:
+        yield about_reading(
+            "steps-fall",
+            f"episodes begin again {text.counted(again.height, 'time')} in {rows.height:,} records, "
+            "and no line that was read says why",
+            "several trainings were read as one",
+            {"falls": again.height, "records": rows.height},
+            again["line"][0],
         )
 
 
@@ -122,7 +143,7 @@ def two_of_each(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def totals(log: ParsedRows) -> Iterator[Doubt]:
-    """More than one total of steps in one attempt."""
+    """More than one total of steps in one attempt, or of attempts of which the second does not begin anew."""
     if "total_steps" not in log.records.columns or log.records["total_steps"].drop_nulls().n_unique() == 1:
         return
     rows = log.records.filter(pl.col("total_steps").is_not_null())
@@ -138,6 +159,27 @@ def totals(log: ParsedRows) -> Iterator[Doubt]:
                 {"total": first, "other": second},
                 changes["line"][0],
             )
+    yield from _total_of_another(log)
+
+
+def _total_of_another(log: ParsedRows) -> Iterator[Doubt]:
+    """A first bar that lacks the line of its epoch: its batches are steps, and below it the epochs are."""
+    runs = log.records.group_by("phase", "attempt", maintain_order=True).agg(
+        pl.col("step").first(), pl.col("step").last().alias("end"), pl.col("total_steps", "line").last()
+    )
+    if runs.height != 2:
+        return
+    first, second = runs.rows(named=True)
+    began = log.events.filter((pl.col("kind") == "restart") & (pl.col("text") == BEGIN_AGAIN)).height
+    goes_on = second["step"] is not None and 1 < second["step"] < first["end"]
+    if began and goes_on and first["end"] == first["total_steps"] != second["total_steps"] is not None:
+        yield about_reading(
+            "two-totals",
+            f"records count to {first['end']:,}, and then from {second['step']:,} to {second['total_steps']:,.0f}",
+            "the first ones count batches, and the others epochs",
+            {"total": first["total_steps"], "other": second["total_steps"]},
+            first["line"],
+        )
 
 
 def spacing(log: ParsedRows) -> Iterator[Doubt]:

@@ -100,6 +100,19 @@ def _read(log: ParsedRows, printed: tuple[float, ...]) -> set[float]:
     }
 
 
+def twice(log: ParsedRows) -> Iterator[Doubt]:
+    """A measure of which records print two values on one line, and of which one was read."""
+    name, count, line = log.unread.twice or ("", 0, 0)
+    if count >= LEAST:
+        yield about_reading(
+            "two-values",
+            f"records print two values of {name} on a line, and one of them was not read",
+            "they may be of two models, sets or steps",
+            {"name": name, "lines": count},
+            line,
+        )
+
+
 def epochs(log: ParsedRows) -> Iterator[Doubt]:
     """Epochs that lines name one after another, and records without a step or an epoch."""
     named, rows = log.unread.epochs, log.records

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gputel.analysis.logs.lines import Chunk, line_at
-from gputel.analysis.logs.patterns import MEASURES, EngineResult, Hits, lazy_regex
+from gputel.analysis.logs.names import EVALUATING
+from gputel.analysis.logs.patterns import MEASURES, EngineResult, Hits, Pattern, lazy_regex
 from gputel.analysis.logs.signs import shortened
 
 Integers = npt.NDArray[np.int64]
@@ -32,6 +33,13 @@ _LOSS = lazy_regex(
     rb"['\"]?[ )\]]{0,2}(?: ?(?:[:=]|is|->)|[ \t])\s{0,8}[-+(\[]{0,2}\d+\.\d"
     rb"|(?<![\w.])\d+\.\d+ (?P<behind>(?:[a-z]\w{0,20}[ _])?loss)(?=\W{0,2}$)" % _WORDS
 )
+# a measure of a record, to find one that its line prints twice
+_MEASURE = lazy_regex(
+    rb"(?i)(?<![\w/.-])(?P<name>\w*loss|m?acc(?:uracy)?|auc|f1|m?iou|bleu|psnr|dice)['\"]? ?[:=] ?"
+    rb"(?P<value>-?\d+\.\d+)"
+)
+# what tells two values of a measure apart: redraws, which print the time left, and sets
+_TOLD_APART = lazy_regex(rb"(?i)(?<![a-z])(?:eta|%b)(?![a-z])" % EVALUATING.encode())
 _AGAIN = (
     rb"best|improv|sav(?:ed|ing)|minim|maxim|lowest|highest|early stop|average|\bmean\b|\bavg|reduc|\bload"
     rb"|epoch \d+ (?:done|finished|summary)"
@@ -73,6 +81,9 @@ class Unread:
     loss: tuple[str, int, int] | None = None  # the one printed most often, how often, and its first line
     recurring: tuple[Recurring, ...] = ()
     epochs: tuple[int, ...] = ()  # the numbers that lines name
+    twice: tuple[str, int, int] | None = (
+        None  # a measure that records print twice, how often, and the first line
+    )
 
 
 class UnreadLines:
@@ -87,6 +98,10 @@ class UnreadLines:
         self._loses = False  # whether any record gave a loss
         self._records = 0  # records that were looked at
         self._passed = 0  # of these, lines that print a loss which was not read
+        self._twice: list[
+            tuple[str, int]
+        ] = []  # measures of which records print two values, and one was read
+        self._looked: Counter[Pattern] = Counter()  # records that were searched for such a measure
 
     def add(self, region: bytes, numbers: Integers) -> None:
         """Keeps lines that no pattern has read, and their numbers."""
@@ -97,7 +112,10 @@ class UnreadLines:
     def see(self, reading: EngineResult, chunk: Chunk) -> None:
         """Looks at the records that were read."""
         for hits in reading.hits:
-            if hits.pattern.role not in MEASURES or self._loses:
+            if hits.pattern.role not in MEASURES:
+                continue
+            self._look_twice(hits, chunk)
+            if self._loses:
                 continue
             if any("loss" in what.column.lower() for what in hits.values):
                 self._loses = True
@@ -106,6 +124,18 @@ class UnreadLines:
                 self._records += 1
                 self._passed += _LOSS.search(line) is not None
 
+    def _look_twice(self, hits: Hits, chunk: Chunk) -> None:
+        """Looks for measures of which a line prints two values, and one was read."""
+        left = SAMPLE - self._looked[hits.pattern]
+        if hits.pattern.role not in ("train", "part") or left <= 0:
+            return
+        for row, line in enumerate(_lines(hits, chunk.data, left)):
+            self._looked[hits.pattern] += 1
+            read = {values.numbers.item(row) for values in hits.values.values()}
+            for name, printed in _measures(line):
+                if 0 < len(read.intersection(printed)) < len(printed):
+                    self._twice.append((name, int(chunk.number(hits.lines[row : row + 1])[0])))
+
     @property
     def are_passed_over(self) -> bool:
         """Whether the records print losses, and none was read: they are of another format."""
@@ -113,7 +143,8 @@ class UnreadLines:
 
     def found(self) -> Unread:
         """What they print; of losses the one that was left unread most often."""
-        return Unread(self._most_often(), tuple(self._recurring()), tuple(sorted({*self._epochs()})))
+        twice = (self._twice[0][0], len(self._twice), self._twice[0][1]) if self._twice else None
+        return Unread(self._most_often(), tuple(self._recurring()), tuple(sorted({*self._epochs()})), twice)
 
     def _recurring(self) -> Iterator[Recurring]:
         """Lines of one shape that stand in several places between records, and whose figures change."""
@@ -186,6 +217,15 @@ def _speaking(region: bytes, needles: Sequence[bytes]) -> Iterator[tuple[int, by
         yield begin, line_at(region, begin)
 
 
-def _lines(hits: Hits, data: bytes) -> Iterator[bytes]:
-    for start in hits.starts[:SAMPLE].tolist():
+def _lines(hits: Hits, data: bytes, most: int = SAMPLE) -> Iterator[bytes]:
+    for start in hits.starts[:most].tolist():
         yield line_at(data, start)
+
+
+def _measures(line: bytes) -> Iterator[tuple[str, set[float]]]:
+    """The measures of a line, each with all of its values."""
+    printed: defaultdict[bytes, set[float]] = defaultdict(set)
+    for found in () if _TOLD_APART.search(line) else _MEASURE.finditer(line):
+        printed[found["name"].lower()].add(float(found["value"]))
+    for name, values in printed.items():
+        yield name.decode(errors="replace"), values

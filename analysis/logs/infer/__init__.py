@@ -17,6 +17,7 @@ from gputel.analysis.logs import formats
 from gputel.analysis.logs.infer import (
     announcements,
     blocks,
+    boxes,
     loops,
     main_line,
     other_domains,
@@ -26,19 +27,13 @@ from gputel.analysis.logs.infer import (
 )
 from gputel.analysis.logs.infer.candidates import Candidate, is_best, make_candidate
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
+from gputel.analysis.logs.infer.evaluation_names import with_classes, with_own_names, with_sets
 from gputel.analysis.logs.infer.headings import EVALUATION
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
 from gputel.analysis.logs.infer.losses import is_average
 from gputel.analysis.logs.infer.named import Named, is_place
 from gputel.analysis.logs.infer.places import ROUND
-from gputel.analysis.logs.infer.roles import (
-    SUMMARY,
-    is_told_apart,
-    role_beside,
-    with_classes,
-    with_own_names,
-    with_sets,
-)
+from gputel.analysis.logs.infer.roles import SUMMARY, is_told_apart, role_beside
 from gputel.analysis.logs.infer.settings import without_settings
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
 from gputel.analysis.logs.infer.torn import is_torn
@@ -112,6 +107,8 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
     opening = [c for c in chosen if not c.metrics and c.role != "tested"]
     headings = [*found.tables()] if found else announcements.patterns(main, bare, opening)
     chosen = [c for c in chosen if not (headings and c.role == "tested")]  # they announce a loop
+    if border := boxes.border(chosen, main, bare):
+        chosen, headings = boxes.without_opener(chosen), [*headings, border]
     return _inferred(every, [*chosen, *_beside(candidates, chosen, main, found)], main, title, headings)
 
 

@@ -42,8 +42,10 @@ def says_where(line: Candidate, main: Candidate, header: Candidate | None) -> bo
     records = main if main.place else header
     if line.role != "place" or not (line.place and records and records.place) or line.place.guessed:
         return False
-    alike = line.place.column == records.place.column or {line.place.column, records.place.column} <= _FINE
-    steps = integers(records.shape.column(records.place.at)) or []
+    column = line.place.column
+    counts = next((cell for cell in records.named if cell.column == column), records.place)
+    alike = counts.column == column or {column, counts.column} <= _FINE
+    steps = integers(records.shape.column(counts.at)) or []
     named = integers(line.shape.column(line.place.at)) or []
     if not (alike and steps and named and _ANNOUNCES.search(line.shape.spoken)):
         return False

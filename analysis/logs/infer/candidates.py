@@ -36,6 +36,7 @@ _BEST = re.compile(
     r"(?<!of[ _])(?<!at[ _])(?<!for[ _])(?<!with[ _])(?<!from[ _])(?<!of the )"
     r"(?:(?<![A-Za-z])best|Best|BEST|\b[Hh]ighest|\b[Ll]owest)(?![a-z]|[\W_]*(?:\d|of(?![a-z])))"
 )
+_OF_BEST = re.compile(rb"(?i)\W*(?:@|\(|(?:at|in|from|of)\b)")
 _ACCURACY = re.compile(
     r"(?i)\b(?:train(?:ing)?[ _])?(?:acc|accuracy|error[ _]rate|f1|auc|m?iou|dice|psnr|bleu)\b"
 )
@@ -212,6 +213,7 @@ def make_candidate(shape: LineShape, lines: Sequence[bytes], *, crowded: bool = 
     evidence = _is_record(shape, named)
     if evidence is None:
         return None
+    named = named if evidence else _without_best(named, shape)
     made = Candidate(shape, tuple(named), "train" if evidence else "other", evidence)
     return _with_role(made, headed=_is_headed(made, lines))
 
@@ -352,6 +354,15 @@ def _without_counts(candidate: Candidate) -> list[Named]:
     measured = any(n.at not in best and MEASURE.search(n.column or "") for n in candidate.metrics)
     dropped |= best if measured else set()
     return [replace(n, column=None) if n.at in dropped and not is_place(n) else n for n in candidate.named]
+
+
+def _without_best(named: Sequence[Named], shape: LineShape) -> list[Named]:
+    """Drops the best so far of a measure, and its place, behind the current one: `psnr: 30 Best: 31 @ 500 iter`."""
+    best = {n.at for n in named if n.column and is_best(n.source)}
+    if not any(n.column and n.at not in best and n.at < min(best, default=0) for n in named):
+        return list(named)
+    best |= {n.at for n in named if n.at - 1 in best and is_place(n) and _OF_BEST.match(shape.words[n.at])}
+    return [replace(n, column=None) if n.at in best else n for n in named]
 
 
 def _without_number_in_front(candidate: Candidate) -> Candidate:

@@ -83,9 +83,9 @@ def falls(column: Sequence[bytes]) -> bool:
 
 
 def declines(column: Sequence[bytes]) -> bool:
-    """Whether fractions fall, or stay, from line to line."""
+    """Whether fractions fall, or stay, from line to line; in a log of several runs they rise where one begins."""
     steps = [b <= a for a, b in pairwise(numbers(column))]
-    return has_fractions(column) and bool(steps) and all(steps)
+    return has_fractions(column) and bool(steps) and sum(steps) >= 0.8 * len(steps)
 
 
 def rises(column: Sequence[bytes]) -> bool:

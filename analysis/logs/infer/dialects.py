@@ -44,8 +44,9 @@ FOREIGN = {
 
 # Measures that are trained on, the likeliest first: the loss, where no value has that name.
 LOSSES = (
-    "nll xent cross_entropy crossentropy ce ce_loss crossentropyloss cost objective objective_function objf "
-    "trained_nll trained_xent trained_ce trained_ce_loss trained_cross_entropy trained_crossentropyloss "
+    "nll xent cross_entropy crossentropy ce ce_loss crossentropyloss total_cost cost objective "
+    "objective_function objf trained_nll trained_xent trained_ce trained_ce_loss trained_cross_entropy "
+    "trained_crossentropyloss "
     "trained_logloss trained_log_loss trained_mlogloss trained_binary_logloss trained_multi_logloss "
     "trained_multiclass trained_rmse trained_mse trained_mae trained_l2 trained_l1 trained_error trained_err "
     "trained_deviance traindeviance learn criterion nll_loss bits_per_token main_loss bce trained_bce "
@@ -57,7 +58,7 @@ TOTALS_OF_PARTS = (
     "sum all overall combined"
 ).split()
 # A total by its full name, beside a single part; as an average it has no column yet.
-FULL_TOTALS = ("total_loss", "overall_loss", "loss_total", "loss_overall")
+FULL_TOTALS = ("total_loss", "overall_loss", "loss_total", "loss_overall", "total_cost")
 # Those that a training may also raise.
 OBJECTIVES = {"objective", "objective_function", "objf"}
 TRAINED = re.compile(r"^train(?:ing|ed)?(?:_s)?_")

@@ -13,11 +13,16 @@ EVALUATION = re.compile(  # but for `val_loss_best`
     rb"(?i)(?<![a-z_-])(?:vali?|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)"
     rb"(?![a-z]|[\w/-]*[_-](?:best|min|max)\b)"
 )
-_FIGURE = re.compile(rb"(?:# )?[\w /-]+(?:[:=]|\s\|)\s*(?:%b)%%?(?: \([+-]?[\d.]+\))?" % values.GRAMMAR)
+_FIGURE = re.compile(rb"(?:# )?[\w /-]+(?:[:=]|\s\||\s\s)\s*(?:%b)%%?(?: \([+-]?[\d.]+\))?" % values.GRAMMAR)
 _SCORES = re.compile(rb"(?i)(?:scores?|results?)(?: on \w+)?:?")
 _LOSES = re.compile(rb"(?i)loss|\blr\b|learning|grad")
 _DRAWN = b" \t=-*#_|>"
 _BLOCK = 40  # lines between a heading and a figure of its block
+_PLACE = rb"(?:epoch|step|iter(?:ation)?)[ :#]*\d+(?: ?/ ?\d+)?"
+# the place in `[Epoch 3] Validation:` and in `Validation results after epoch 3`
+_PLACED = re.compile(
+    rb"(?i)^\[?%b\W+(?=[a-z])|\W+(?:(?:after|at|for|of|in) )?%b[ .\])]*(?=:?$)" % (_PLACE, _PLACE)
+)
 _HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}[:/]?")
 _CURRENT = re.compile(r"(?i)^current[_ ]")
 _BEST = re.compile(rb"\W*best(?![a-z])")
@@ -31,7 +36,7 @@ def say_evaluation(shape: LineShape, lines: Sequence[bytes], *, in_block: bool) 
     A line that says its place is in no block of figures. `Scores:` is such a line where no loss stands below it.
     """
     shown = shape.lines[:_SHOWN]
-    above = [heading(lines, number, through=in_block) for number in shown]
+    above = [_PLACED.sub(b"", heading(lines, number, through=in_block)) for number in shown]
     if not all(_HEADING.fullmatch(line) for line in above):
         return False
     scored = in_block and all(_SCORES.fullmatch(line) for line in above)

@@ -50,6 +50,7 @@ from gputel.analysis.logs.infer.losses import (
     without_foreign_mean,
 )
 from gputel.analysis.logs.infer.named import PLACES, Named, Slot, is_place
+from gputel.analysis.logs.infer.redraws import last_redraw
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.infer.slots import SECONDS, find_slots
 from gputel.analysis.logs.languages import english
@@ -62,6 +63,7 @@ SHORT = 5
 _LARGEST_RATE = 10  # of learning, where the name is `rate` alone
 SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
 _INITIAL = re.compile(r"(?i)^initial_")
+_SPLIT = {"loss", "return", "reward"}  # `AverageReturn`
 _ENDS = re.compile(r"(?i)_loss$")
 _HELD_OUT = re.compile(BEGINS_HELD_OUT, re.IGNORECASE)
 _LANGUAGE = re.compile(r"(?i)(?:lm|language[ _]model|gpt)[ _]loss")
@@ -86,7 +88,7 @@ _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_se
 
 def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     """Names every value of the shape, in order."""
-    printed = split_names.complete(find_slots(shape), shape)
+    printed = last_redraw(split_names.complete(find_slots(shape), shape))
     spelled = [replace(slot, key=split_names.set_first(slot.key)) if slot.key else slot for slot in printed]
     named = [_name(slot, shape, words) for slot in _spelled_out(spelled)]
     named = _of_weights(named)
@@ -303,7 +305,7 @@ def _own_name(slot: Slot, key: str, unit: str, words: Vocabulary) -> Named:
     """A column of the value's own printed name; `validloss` is split where a set is glued to the measure."""
     split = _GLUED.sub(" ", key)
     words_of = split.lower().split(" ")
-    printed = split if words_of[0] in SETS or "loss" in words_of else key
+    printed = split if words_of[0] in SETS or not _SPLIT.isdisjoint(words_of) else key
     what = words.field(printed.encode(), unit.encode())
     return Named(slot, what.column if what and what.kind == "number" else None, unit or None, key)
 

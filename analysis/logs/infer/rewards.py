@@ -30,6 +30,11 @@ def are_named(moving: Sequence[str], names: Sequence[str]) -> bool:
     return names[0].lower() in _EPISODES and acts and any(map(_SCORE.search, moving))
 
 
+def are_means(names: Sequence[str]) -> bool:
+    """Whether one of them is a mean of rewards, as that of the episodes of an evaluation: `Average Return`."""
+    return any(REWARD.search(name) and _MEAN.search(name) for name in names)
+
+
 def are_of_episodes(names: Sequence[str], words: bytes) -> bool:
     """Whether a line counts episodes, by a name or as `done 12 games`."""
     return any(map(EPISODE.search, names)) or _COUNTED.search(words) is not None

@@ -5,27 +5,23 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from gputel.analysis.logs.infer import announcements, other_counts
 from gputel.analysis.logs.infer.candidates import Candidate
-from gputel.analysis.logs.infer.dialects import MEASURE, PART_LOSS, SETS, TRAINED
-from gputel.analysis.logs.infer.losses import is_average, is_sum
-from gputel.analysis.logs.infer.named import PLACES, Named, is_place
+from gputel.analysis.logs.infer.dialects import MEASURE, SETS, TRAINED
+from gputel.analysis.logs.infer.named import PLACES, Named
 from gputel.analysis.logs.infer.places import KINDS
+from gputel.analysis.logs.infer.rewards import EPISODE, are_means
 from gputel.analysis.logs.infer.settings import is_printed
 from gputel.analysis.logs.infer.torn import is_glued, is_torn
-from gputel.analysis.logs.names import is_evaluation, legal
 
 SUMMARY = re.compile(
     rb"(?i)\b(?:best|minimum|maximum|finished|summary|sanity|total training|training took|early stop|train_runtime)"
     rb"|^\W*wandb:"
 )
 
-_HELD_OUT = re.compile(rb"(?i)(?<![a-z])(?:(?P<test>test(?:ing)?)|(?P<dev>dev)|vali?|valid\w*)(?![a-z])")
 _TRAINS = re.compile(rb"(?i)\W*train(?:ing)?(?![a-z])")
-_CLASS = re.compile(rb"(?P<label>[A-Za-z][\w/-]*)\s*:\s+[A-Za-z]\w*\s*[:=]\s*$")  # `LOC: precision: `
 _CHANGES = re.compile(
     rb"(?i)\b(?:chang|adjust|reduc|decreas|lower|drop|decay)\w*[^.:=]{0,30}\b(?:lr\b|learning[ _]rate)"
 )
@@ -50,7 +46,7 @@ def _is_copy(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
 def _lists_kinds(line: Candidate, *_: Candidate | None) -> bool:
     """A row of a list with one row for each class, `Class 2: acc 0.93`: no figure of the whole."""
     kind = line.named[0]
-    several = len({*line.shape.column(kind.at)}) > 1
+    several = len({*line.shape.column(kind.at)}) > 1 or kind.source.lower().endswith("id")
     return line.place is None and several and KINDS.search(kind.source) is not None
 
 
@@ -114,11 +110,18 @@ def _changes_rate(line: Candidate, main: Candidate, _: Candidate | None) -> bool
 
 def _scores_apart(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line of a measure that is computed on held-out data, beside records that give a loss."""
-    if not (main.loses and line.scores_held_out):
+    rewards = are_means(line.columns) and line.is_measured and not _counts_episodes(line)
+    rewards = rewards and 2 * line.shape.count <= main.shape.count and not line.evidence
+    loses = any("loss" in cell.source.lower() or cell.column == "lr" for cell in main.metrics)
+    if not ((loses or main.evidence) and (line.scores_held_out or rewards)):
         return False
     if line.place is None:
         return line.shape.count > 2 and bool(line.changing) and _alternates(line, main)
     return not line.place.guessed and 1 < line.shape.count <= main.shape.count
+
+
+def _counts_episodes(line: Candidate) -> bool:
+    return any(map(EPISODE.search, [cell.source for cell in line.named]))
 
 
 def _alternates(line: Candidate, main: Candidate) -> bool:
@@ -250,95 +253,6 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_evaluates_rarely, "eval"),
     (_is_record, "train"),
 )
-
-
-def with_sets(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Names the measures of a second set apart, where evaluations of the first as frequent give the same ones.
-
-    A test at the end of a run is the last evaluation.
-    """
-    sets = {line: _held_out(line) for line in chosen if line.role == "eval"}
-    first = next((held_out for held_out in ("val", "dev") if held_out in sets.values()), None)
-    validated = [line for line, held_out in sets.items() if held_out and held_out == first]
-    named = []
-    for line in chosen:
-        beside = [other for other in validated if 1 < line.shape.count >= other.shape.count / 2]
-        columns = {column for other in beside for column in other.columns}
-        held_out = sets.get(line) or first
-        cells = line.named if held_out == first else tuple(_of_set(c, columns, held_out) for c in line.named)
-        named.append(replace(line, named=cells))
-    return named
-
-
-def _of_set(cell: Named, validated: set[str], held_out: str | None) -> Named:
-    column = cell.column or ""
-    if column not in validated or is_place(cell) or f"{held_out}" in column.lower():
-        return cell
-    return replace(cell, column=f"{held_out}_{column.removeprefix('val_')}")
-
-
-def with_own_names(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Leaves its own name to `val ##### 0.02` where other lines say that theirs is the validation loss.
-
-    So it does to `Total eval loss: 40.3`, a sum over batches, beside `Average eval loss: 1.2`; and to
-    `Final Test: 71.2` where records print scores by the names of sets, `Valid: 70.4%`; and to a part,
-    `validation/main/cls_loss`, beside `validation/main/loss`.
-    """
-    evals = [line for line in chosen if line.role == "eval"]
-    cells = {cell for line in evals for cell in line.metrics if cell.column == "val_loss"}
-    scores = any((c.column or "") == f"{c.source.lower()}_score" for line in chosen for c in line.metrics)
-    if not (scores or any("loss" in cell.source.lower() for cell in cells)):
-        return list(chosen)
-    averages = any(is_average(cell.source) for cell in cells)
-    bare = {c for c in cells if c.source.lower() in SETS or (averages and is_sum(c.source))}
-    bare |= {cell for cell in cells if scores and "loss" not in cell.source.lower()}
-    last = {cell: cell.source.split("/")[-1] for cell in cells}
-    parts = {c for c, word in last.items() if PART_LOSS.search(word) and not is_evaluation(word)}
-    bare |= parts if any(word.lower() == "loss" for word in last.values()) else set()
-    return [
-        replace(line, named=tuple(replace(c, column=legal(c.source)) if c in bare else c for c in line.named))
-        if line in evals
-        else line
-        for line in chosen
-    ]
-
-
-def with_classes(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Names the figures of each class apart, `PER_precision`, in rows right below those of all classes."""
-    evals = [line for line in chosen if line.role == "eval" and line.place is None]
-    classes = {line: whole for line in evals for whole in evals if _is_class_of(line, whole, evals)}
-    return [_of_class(line, classes[line]) if line in classes else line for line in chosen]
-
-
-def _is_class_of(line: Candidate, whole: Candidate, evals: Sequence[Candidate]) -> bool:
-    """Whether it gives some of the same figures as another line, and always stands below it, or below its like."""
-    if line is whole or not _CLASS.search(line.shape.words[0]) or _CLASS.search(whole.shape.words[0]):
-        return False
-    columns = set(line.columns)
-    if len(columns) < 2 or not columns < {*whole.columns}:
-        return False
-    above = {number for other in evals if columns <= {*other.columns} for number in other.shape.lines}
-    return line.shape.first > whole.shape.first and all(
-        {number - 1, number - 2} & above  # a blank line may stand between them
-        for number in line.shape.lines
-    )
-
-
-def _of_class(line: Candidate, whole: Candidate) -> Candidate:
-    label = _CLASS.search(line.shape.words[0])
-    name = label["label"].decode(errors="replace") if label else ""
-    columns = set(whole.columns)
-    named = (
-        replace(c, column=legal(f"{name}_{c.column}") if c.column in columns else None) for c in line.named
-    )
-    return replace(line, named=tuple(named))
-
-
-def _held_out(line: Candidate) -> str | None:
-    """The set that the line names before its first figure: `val`, `dev` or `test`."""
-    first = next((cell.at for cell in line.named if cell.column and not is_place(cell)), 0)
-    named = _HELD_OUT.search(b" ".join(line.shape.english[: first + 1]))
-    return None if named is None else named.lastgroup or "val"
 
 
 def _sums_up(line: Candidate) -> bool:

@@ -72,6 +72,7 @@ _LOSS_BEHIND = lazy_regex(rf"(?i) +(?P<loss>(?:[a-z]+[_ ])?loss),? +(?={PLACE} *
 _MINIMUM = lazy_regex(rb"(?i) min[ _](?:\w+[ _])?(?:loss|err|error|mse|mae)\b")  # `epoch 3 min loss 0.2`
 _MILLIONS = lazy_regex(rb"m (?:tokens?|toks?|params|parameters|samples|frames)\b")
 _RATE = lazy_regex(rb" +[A-Za-z]{1,10}/[A-Za-z]{1,5} *(?P<colon>[:=]?) *")
+_ONE_LETTER = lazy_regex(rb"[ ,;|]+[a-z] ?[:=] *")  # `e: 3 s: 640`
 _COUNTED_FIRST = lazy_regex(rb"\s+%b\s.*[A-Za-z]" % COUNTED.pattern)
 
 
@@ -175,6 +176,8 @@ def _names_the_next(literals: Sequence[bytes], *, named: bool) -> bool:
 
     Without a colon both must fit: the value is `named`, and nothing but the rate tells what the next one is.
     """
+    if named and len(literals) > 1 and _ONE_LETTER.fullmatch(literals[0]):
+        return True
     rate = _RATE.fullmatch(literals[0]) if len(literals) > 1 else None
     return rate is not None and (bool(rate["colon"]) or (named and not literals[1][:1].strip(b",;|)]")))
 

@@ -147,6 +147,24 @@ def test_trainings_one_after_the_other_are_not_doubtful_if_each_begins_as_the_fi
     assert kinds(read(trainings([0, 9, 8, 7, 6], [20] * 5))) == ["steps-fall"]  # two at once?
 
 
+def test_bars_above_the_line_of_the_second_epoch_are_doubtful(read: Read) -> None:
+    """The log is cut: what the first bar counts is no epoch."""
+    bar = "20/20 [====] - 2s - loss: {}\n"
+    log = read(bar.format(2.5) + "".join(f"Epoch {e}/9\n{bar.format(2 / e)}" for e in range(2, 10)))
+    assert kinds(log) == ["two-totals"]
+    longer = [line(f"{step}/{total}", 9.5 - step / 9) for total in (9, 18) for step in range(1, total + 1)]
+    assert kinds(read("".join(longer))) == []
+
+
+@pytest.mark.parametrize(("runs", "doubts"), [(1, []), (3, ["steps-fall"])])
+def test_episodes_that_begin_again_are_doubtful(runs: int, doubts: list[str], read: Read) -> None:
+    game = "episode: {e}/30, score: {score}, e: {greedy:.2}\n"
+    lines = [game.format(e=e, score=9 + e, greedy=0.99**e) for e in range(1, 31)] * runs
+    log = read("".join(lines))
+    assert kinds(log) == doubts
+    assert "epoch" not in log.records.columns  # `e: 0.97` is a share of random actions
+
+
 def test_two_totals_in_turn_are_doubtful_and_one_that_grows_is_not(read: Read) -> None:
     turns = "".join(
         f"step {step}/{(180, 46)[step % 2]} | loss: 2.{step} | lr 1e-4\n" for step in range(1, 40)

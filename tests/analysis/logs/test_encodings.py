@@ -72,7 +72,16 @@ def test_log_of_powershell_gives_the_records_of_utf_8(
     assert records(data, size, conclude).equals(records(whole.encode(), size, conclude))
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff", b"\xfe\xff", b"\xffstep 1 loss 2.5\n"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("size", [1, 3, 1 << 20])
+def test_letters_show_utf_16_without_a_mark(
+    encoding: str, size: int, conclude: Callable[[Parser], Log]
+) -> None:
+    whole = "Training: 开始\n" + text("gbk")
+    assert records(whole.encode(encoding), size, conclude).equals(records(whole.encode(), size, conclude))
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"\xfe\xff", b"a\x00", b"\x00" * 9, b"\xffstep 1 loss 2.5\n"])
 def test_few_bytes_are_read_to_the_end(data: bytes) -> None:
     parser = make_parser()
     for at in range(len(data)):

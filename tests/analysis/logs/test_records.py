@@ -338,3 +338,32 @@ def test_average_that_is_the_only_loss_of_a_bar_is_the_loss(rows: Callable[..., 
     assert rows(text, "step", "loss") == [(1, 2.5), (2, 2.25)]
     text = bar.format(1, "loss=3.0, avr_loss=2.5") + bar.format(2, "avr_loss=2.25")
     assert rows(text, "step", "loss", "loss_avg") == [(1, 3.0, 2.5), (2, None, 2.25)]
+
+
+def test_of_redraws_on_one_line_the_last_counts(rows: Callable[..., Any], evals: Callable[..., Any]) -> None:
+    first = "40/80 [===>...] - ETA: 1s - loss: 2.75 - acc: 0.25"
+    last = "80/80 [=======] - 2s - loss: {} - acc: 0.5 - val_loss: 2.25"
+    lines = [f"Epoch {e}/2\n{first}{last.format(3 - e)}\n" for e in (1, 2)]
+    assert rows("".join(lines), "step", "loss", "acc") == [(1, 2, 0.5), (2, 1, 0.5)]
+    unbarred = (
+        "Epoch 1/2\n80/80 [=======] - ETA: 0s - loss: 2.75 - acc: 0.25 - 2s - loss: 2.5 - val_loss: 2.25\n"
+    )
+    assert rows(unbarred, "step", "loss", "acc") == [(1, 2.5, 0.25)]
+    assert evals(unbarred) == [(1, "val_loss", 2.25)]
+
+
+@pytest.mark.parametrize(("off", "steps"), [(0.0004, [100, 200, 300]), (0.5, [1, 100, 2, 200, 3, 300])])
+def test_line_below_the_bar_of_an_epoch_gives_its_step(
+    off: float, steps: list[int], rows: Callable[..., Any]
+) -> None:
+    """The bar rounds what the line gives; a line of other figures is another record."""
+    losses = {e: round(2.5 / e + off, 4) for e in (1, 2, 3)}
+    text = "".join(
+        f"Epoch {e}/3: {n}%|{'#' * n}| {n}/100 [00:01<00:01, 9.5it/s, critic_loss={2.5 / e + 99 - n:.2f}]\r"
+        + f"\n[info] run: epoch={e} step={100 * e} critic_loss={losses[e]}\n" * (n == 99)
+        for e in (1, 2, 3)
+        for n in (33, 66, 99)
+    )
+    found = rows(text, "step", "critic_loss")
+    assert [step for step, _ in found] == steps
+    assert [loss for step, loss in found if step >= 100] == [*losses.values()]

@@ -114,3 +114,21 @@ def test_epochs_above_records_without_a_step_are_doubtful(read: Read) -> None:
     log = read("".join(heading.format(at) + record.format(4 / at) for at in range(1, 15)))
     assert unread(log) == ["unread-epochs"] or log.records["step"].to_list() == [*range(1, 15)]
     assert unread(read("".join(record.format(4 / at) for at in range(1, 15)))) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "doubted"),
+    [
+        ("Epoch {e} | GCN loss: {a:.3f} acc: 0.{e} | GAT loss: {b:.3f} acc: 0.1{e}", "acc"),
+        ("epoch {e} step 100 loss: {a:.3f} step 200 loss: {b:.3f}", "loss"),
+        ("epoch {e} loss: {a:.3f} acc: {a:.3f} | loss: {b:.3f} acc: {b:.3f}", "loss"),
+        ("epoch {e} train loss: {a:.3f} | val loss: {b:.3f}", None),
+        ("epoch {e} loss: {a:.3f} lr: 0.1 loss: {a:.3f}", None),
+        ("epoch {e} - ETA: 0s - loss: {b:.3f} - 2s - loss: {a:.3f}", None),
+    ],
+)
+def test_second_value_of_a_name_on_the_lines_of_records_is_doubted(
+    line: str, doubted: str | None, read: Read
+) -> None:
+    log = read("".join(line.format(e=e, a=3 / e, b=2 / e) + "\n" for e in range(1, 9)))
+    assert [d.figures["name"] for d in log.doubts if d.what == "two-values"] == [doubted] * bool(doubted)

@@ -69,3 +69,39 @@ def test_figures_of_a_box_of_evaluation_are_in_no_record(read: Read) -> None:
     assert not {"mean_reward", "mean_ep_length", "Episode_length"} & {*log.records.columns}
     for name in ("mean_reward", "mean_ep_length", "episode_reward", "Episode_length"):
         assert log.evals.filter(name=name)["step"].to_list() == [10 * e for e in EPOCHS if e % 5 == 0]
+
+
+def box(*rows: tuple[str, object]) -> str:
+    lines = [f"| {name:<18} | {value:<10} |\n" for name, value in rows]
+    return "\n".join(["-" * 35, "".join(lines) + "-" * 35, ""])
+
+
+@pytest.mark.parametrize("late", [2, 4])
+def test_first_boxes_may_lack_the_rows_that_others_begin_with(late: int, read: Read) -> None:
+    """An agent's rewards have a row once an episode has ended, and losses once it has learned."""
+    boxes = []
+    for e in EPOCHS:
+        if e % 5 == 0:
+            boxes.append(box(("eval/", ""), ("   mean_reward", e + 0.5), ("   total_timesteps", 100 * e)))
+        rollout = [("rollout/", ""), ("   ep_rew_mean", e + 0.25)] if late <= e < 28 else []
+        train = [("train/", ""), ("   loss", round(3 / e, 4)), ("   n_updates", 10 * e)] if e > 1 else []
+        time = [("time/", ""), ("   fps", 900 + e), ("   total_timesteps", 100 * e)]
+        boxes.append(box(*rollout, *time, *train))
+    log = read("".join(boxes))
+    assert log.records["step"].to_list() == [None, *range(20, 310, 10)]
+    assert log.records["total_timesteps"].to_list() == [100 * e for e in EPOCHS]
+    assert log.records["fps"].to_list() == [900 + e for e in EPOCHS]
+    rewards = [e + 0.25 if late <= e < 28 else None for e in EPOCHS]
+    assert log.records["ep_rew_mean"].to_list() == rewards
+    assert log.evals["name"].unique().to_list() == ["mean_reward"]
+    assert log.evals["step"].to_list() == [50, 100, 150, 200, 250, 300]
+    assert not log.doubts
+
+
+def test_line_between_the_rows_of_a_box_ends_no_record(read: Read) -> None:
+    rule = "+" + "-" * 30 + "+"
+    lines = f"{rule}\n| step | {{s}} |\n{rule}\n| loss | {{loss:.4f}} |\n| lr | {{lr:.5f}} |\n{rule}\n"
+    log = read(log_of(lines))
+    assert log.records["step"].to_list() == [10 * e for e in EPOCHS]
+    assert log.records["loss"].to_list() == [round(3 / e, 4) for e in EPOCHS]
+    assert log.records["lr"].null_count() == 0

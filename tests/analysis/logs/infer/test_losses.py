@@ -242,3 +242,18 @@ def test_row_of_several_layers_gives_no_loss_beside_the_total(read: Callable[[st
     assert log.records["loss"].to_list() == [2.75 + b for b in range(6)]
     heading = "| step | loss | lr |\n" + "".join(f"| {b} | {2.5 - b / 8} | 0.001 |\n" for b in range(6))
     assert read(heading).records["loss"][0] == 2.5
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "step: {n}\ncross_entropy_loss: {a}\ntotal_cost: {b}\n",
+        "Iteration {n}: cross_entropy_loss = {a}\nIteration {n}: total_cost = {b}\n",
+        "Iteration {n}: cross_entropy_loss = {a}\n   total_cost = {b}, reg_loss = 0.5{n}\n",
+        "Iteration {n}: cross_entropy_loss = {a}, total_cost = {b}\n",
+    ],
+)
+def test_total_on_a_line_of_its_own_is_the_loss(lines: str, read: Callable[[str], Log]) -> None:
+    log = read("".join(lines.format(n=n, a=3.01 / n, b=3.51 / n) for n in range(1, 13)))
+    assert log.records["loss"].to_list() == [3.51 / n for n in range(1, 13)]
+    assert log.records["cross_entropy_loss"].to_list() == [3.01 / n for n in range(1, 13)]

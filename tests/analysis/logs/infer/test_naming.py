@@ -28,6 +28,8 @@ def columns(*lines: str) -> list[str | None]:
         ("step 3 lm_loss 3.4 ppl 30.1", ["step", "loss", "ppl"]),
         ("loss: [2.7, 2.5, 7.2], step: 3, lr: 0.1", ["losses", None, None, "step", "lr"]),
         ("loss: [2.7, 0.5], step: 3, lr: 0.1", ["loss", None, "step", "lr"]),
+        ("- ETA: 0s - loss: 2.5 - 2s - loss: 2.4 - val_loss: 2.6", [None, None, "dt_ms", "loss", "val_loss"]),
+        ("step 3 loss: 2.5 acc: 0.5 | loss: 2.6 acc: 0.4", ["step", "loss", "acc", None, None]),
         ("pair_loss = 0.973 (* 1 = 0.973 loss)", ["pair_loss", None, None]),
         ("step 3 loss 2.5 81.2k tok/s", ["step", "loss", "tok_per_sec"]),
         ("epoch 3 loss 2.5, B: 0.01, S: 0.926", ["epoch", "loss", "B", "S"]),
@@ -179,4 +181,4 @@ def test_times_and_rates_behind_their_numbers_are_named_by_their_units(read: Cal
 
 def test_step_before_three_dots_is_no_time() -> None:
     lines = [f"Calculating validation loss at step {step}..." for step in (0, 10, 20)]
-    assert columns(*lines) == [None]
+    assert columns(*lines) == ["step"]

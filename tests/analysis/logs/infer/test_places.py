@@ -144,9 +144,17 @@ def test_number_before_the_word_of_the_next_one_is_no_epoch() -> None:
     assert columns(*(f"loss {99 - i}.5-epoch {i}" for i in range(30))) == ["loss", "epoch"]
 
 
-def test_length_behind_a_colon_makes_an_index_within_the_epoch() -> None:
-    lines = [f"[Epoch {e}/9][{i:4}:391] Loss: {9 - e}.5" for e in (1, 2, 3) for i in (0, 100, 200, 300)]
+@pytest.mark.parametrize("length", [391, 78])
+def test_length_behind_a_colon_makes_an_index_within_the_epoch(length: int) -> None:
+    indices = range(0, length, length // 4)
+    lines = [f"[Epoch {e}/9][{i:3}:{length}] Loss: {9 - e}.5" for e in (1, 2, 3) for i in indices]
     assert columns(*lines) == ["epoch", "epochs", "index", "length", "loss"]
+
+
+def test_letter_between_two_counts_is_the_name_of_the_second() -> None:
+    lines = [f"e: {e} s: {i} loss: {9 - e}.5" for e in (1, 2, 3) for i in (10, 20, 30, 40)]
+    assert columns(*lines) == ["epoch", "step", "loss"]
+    assert columns("step: 3 time: 2.5 s loss: 2.5") == ["step", "dt_ms", "loss"]
 
 
 def test_second_number_in_brackets_that_changes_is_no_length() -> None:

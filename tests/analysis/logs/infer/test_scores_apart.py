@@ -1,0 +1,86 @@
+"""Evaluations that stand apart from records of losses: below a heading, or as a score of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+
+from gputel.analysis.logs.log import Log
+
+Read = Callable[[str], Log]
+STEPS = range(100, 2100, 100)
+TESTS = range(500, 2100, 500)
+NEXT = [600, 1100, 1600, 2000]  # the records behind evaluations that do not say where they stand
+
+
+def log_of(record: str, evaluation: str, *, every: range = TESTS) -> str:
+    lines = []
+    for s in STEPS:
+        lines.append(record.format(s=s, e=s // 500, loss=300 / s, g=-200 / s) + "\n")
+        if s in every:
+            figures = {"a": 0.4017 + s / 5000, "b": 0.5 + s / 5000, "p": 25 + s / 500, "best": 30.125}
+            lines.append(evaluation.format(s=s, e=s // 500, **figures) + "\n")
+    return "".join(lines)
+
+
+def evaluations(log: Log) -> dict[str, list[float]]:
+    return {
+        name: log.evals.filter(pl.col("name") == name)["step"].to_list() for name in set(log.evals["name"])
+    }
+
+
+@pytest.mark.parametrize(
+    "evaluation",
+    [
+        "Evaluating model at iteration {s}...\naccuracy: {a:.4f}  f1: {b:.4f}",
+        "Evaluating model at iteration {s}...\nval loss: {a:.4f}",
+        "Validation results after iteration {s}\n  accuracy   {a:.4f}\n  precision  {b:.4f}",
+        "[Iteration {s}] Validation:\naccuracy={a:.4f}\nf1={b:.4f}",
+        "Test results at step {s}:\n  accuracy:  {a:.4f}\n  f1:  {b:.4f}",
+    ],
+)
+def test_figures_below_a_heading_stand_where_it_says(evaluation: str, read: Read) -> None:
+    log = read(log_of("iteration {s}: loss {loss:.4f}", evaluation))
+    assert log.records["step"].to_list() == [*STEPS]
+    found = evaluations(log)
+    assert len(found) == evaluation.count(".4f")
+    assert all(steps == [*TESTS] for steps in found.values())
+    assert not log.doubts
+
+
+def test_figures_below_the_heading_of_an_epoch_are_not_of_the_next(read: Read) -> None:
+    record = "[Epoch {e}][Batch {s}], Speed: 309.9 samples/sec, CrossEntropy={loss:.3f}, SmoothL1={g:.3f}"
+    text = log_of(record, "[Epoch {e}] Validation: \nmAP={a:.4f}")
+    assert evaluations(read(text)) == {"mAP": [1, 2, 3, 4]}
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "names", "steps"),
+    [
+        (
+            "Validation Set5\n\t # psnr: {p:.4f}\tBest: {best:.4f} @ 300 iter",
+            {"psnr"},
+            NEXT,
+        ),
+        (
+            "Itr {s}: Inception Score is {a:.3f} +/- 0.021, FID is {p:.4f}",
+            {"Inception_Score", "FID"},
+            [*TESTS],
+        ),
+        ("step = {s}: Average Return = {p:.1f}", {"Average_Return"}, [*TESTS]),
+        ("\t\t AverageReturn = {p:.6f}", {"Average_Return"}, NEXT),
+        ("class_id = 0, name = cat, ap = {a:.2f}\nmAP = {b:.4f}", {"mAP"}, NEXT),
+        ("Episode 7 average reward = {p:.1f}", set(), []),
+    ],
+)
+@pytest.mark.parametrize(
+    "record", ["step = {s}: loss = {loss:.4f}", "itr: {s}, G_loss : {g:.3f}, D_loss_real : {loss:.3f}"]
+)
+def test_scores_beside_losses_are_evaluations(
+    record: str, evaluation: str, names: set[str], steps: list[int], read: Read
+) -> None:
+    log = read(log_of(record, evaluation))
+    assert log.records["step"].to_list() == [*STEPS]
+    assert evaluations(log) == dict.fromkeys(names, steps)
