@@ -68,9 +68,10 @@ def compile_line(
     named_before = (
         cell.at
         for cell in named[: used[0]]
-        if cell.slot.column == "counted" or shape.words[cell.at].endswith(b"#")
+        if cell.slot.column in ("counted", "setting") or shape.words[cell.at].endswith(b"#")
     )
-    start, end = next(named_before, used[0]), used[-1]  # `Test net output #1: loss`, `accuracy: 1/2=0.5`
+    # `Test net output #1: loss`, `accuracy: 1/2=0.5`, `accuracy (IoU=0.5): 0.31`
+    start, end = next(named_before, used[0]), used[-1]
     parts = [_start(shape, start)]
     literals: list[str] = [_key_text(shape, start)]
     for at in range(start, end + 1):

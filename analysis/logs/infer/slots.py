@@ -36,6 +36,7 @@ _BARE_VERBS = {"is", "was", "are", "equals"}
 _OF_TOTAL = lazy_regex(r"\s*/\s*$")
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
 _BEHIND_NAME = lazy_regex(r"\)?\s*(?:[:=]|is|was)?\s*")
+_SETTING = lazy_regex(r"\((?P<what>[A-Za-z][\w ]*?) ?[=:@>] ?$")  # `accuracy (IoU=`
 _JOINED = lazy_regex(rb"[A-Za-z]\w*-$")
 _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
 _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
@@ -123,7 +124,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
             slot, behind = _by_name_behind(slot, behind, shape)
         row.append(slot)
         left = behind
-    return _neighbors(_named_by_numbers(row, shape), shape)
+    return _neighbors(_named_with_settings(_named_by_numbers(row, shape), shape), shape)
 
 
 def _by_place_behind(slot: Slot, behind: str, shape: LineShape) -> tuple[Slot, str]:
@@ -159,6 +160,22 @@ def _named_by_numbers(row: list[Slot], shape: LineShape) -> list[Slot]:
             and _BEHIND_NAME.fullmatch(words_before(shape, at + 1))
         ):
             named[at + 1] = replace(row[at + 1], key=key)
+    return named
+
+
+def _named_with_settings(row: list[Slot], shape: LineShape) -> list[Slot]:
+    """Takes what never changes in brackets behind a name for a part of it: `accuracy (IoU=0.7): 0.31`."""
+    named = list(row)
+    for at, slot in enumerate(row[:-1]):
+        setting = _SETTING.search(words_before(shape, at))
+        follows = row[at + 1].key is None and _BEHIND_NAME.fullmatch(words_before(shape, at + 1))
+        if setting and follows and len({*shape.column(at)}) == 1:
+            measure = _left_key(words_before(shape, at)[: setting.start()], at > 0)
+            value = shape.column(at)[0].decode()
+            named[at] = replace(slot, key=None, column="setting")
+            named[at + 1] = replace(
+                row[at + 1], key=measure and f"{measure} {setting['what']} {value}", column=None
+            )
     return named
 
 
