@@ -29,7 +29,7 @@ from gputel.analysis.logs.infer.candidates import Candidate, is_best, make_candi
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
 from gputel.analysis.logs.infer.evaluation_names import with_classes, with_own_names, with_sets
 from gputel.analysis.logs.infer.headings import EVALUATION
-from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, quoted
+from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, longer_names, quoted
 from gputel.analysis.logs.infer.losses import is_average
 from gputel.analysis.logs.infer.named import Named, is_place
 from gputel.analysis.logs.infer.places import ROUND
@@ -139,7 +139,7 @@ def _inferred(
     """The format of the chosen shapes; the others must not look like them."""
     others = [c.shape for c in candidates if c.shape is not main.shape]
     others = [shape for shape in others if not is_torn(shape, main.shape)]
-    text = _toml(chosen, main, title, [shape.example for shape in others if shape.slots > 1])
+    text = _toml(chosen, main, title, [shape for shape in others if shape.slots > 1])
     text = "\n".join([text, *(table.toml() for table in above)])
     records = [c for c in chosen if c.role in RECORDS]
     metrics = dict.fromkeys(column for c in records for column in c.changing)
@@ -332,15 +332,17 @@ def _record_role(main: Candidate) -> str:
     return "eval" if main.role == "eval" else "train"
 
 
-def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequence[bytes]) -> str:
+def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequence[LineShape]) -> str:
     head = f"title = {quoted(title)}\ngrammar = 'inferred from the log itself'\n"
     counts: dict[str, int] = {}
     tables = []
+    unlike = [shape.example for shape in others]
+    left = [shape for shape in others if shape not in {line.shape for line in chosen}]
     for line in chosen:
         counts[line.role] = counts.get(line.role, 0) + 1
         label = line.role if counts[line.role] == 1 else f"{line.role}_{counts[line.role]}"
         is_main = line.shape is main.shape
-        table = compile_line(label, line.role, line.shape, list(line.named), looks=is_main, unlike=others)
+        table = compile_line(label, line.role, line.shape, list(line.named), looks=is_main, unlike=unlike)
         opens = not (main.evidence or main.role == "eval")
         opens = opens and not any(c.shape is main.shape and c.role == "train" for c in chosen)
         if line.role == "train":  # a header alone is none: the run may stop below it
@@ -348,5 +350,7 @@ def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequ
         else:
             rewards = is_main and opens and line.role == "part"
         table = replace(table, is_record=rewards and not line.evidence, ends=line.ends)
+        if line.role == "eval":
+            table = replace(table, unless=longer_names(table.line, left))
         tables.append(table.toml())
     return "\n".join([head, *tables, *([_BEST_BELOW.toml()] if main.role in ("mixed", "eval") else [])])

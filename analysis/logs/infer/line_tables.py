@@ -25,6 +25,8 @@ _NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
 _ORDINAL = re.compile(ORDINAL)
 _CUTOFF = re.compile(CUTOFF.decode() + "$")
 _LONGEST_END = 60
+_SLOT = re.compile(r"<[^\W\d_]\w*(?::[\w/%]*)?(?::[^<>]+)?>")
+_LONGER = re.compile(rb"[A-Za-z][A-Za-z _-]*[ _-]\Z")  # words right before a name
 _EPOCH = re.compile(r"(?i)\bepochs?\W*$")
 _LETTERS = re.compile(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
 _ROW = r"^[-+.\d]+[eE\d.+-]*(?:,[-+.\deEnaif]*){2,}$"  # of a table, with more cells or fewer
@@ -44,10 +46,12 @@ class LineTable:
     is_record: bool = False  # whatever it gives
     total: int | None = None  # of the records, where it announces a loop of another one
     ends: int | None = None  # the first epoch, where it stands below the records of its epoch
+    unless: str | None = None  # what another name before the same words looks like
 
     def toml(self) -> str:
         rows = [("name", self.name), ("role", self.role), ("needle", self.needle), ("line", self.line)]
         rows += [("looks", self.looks)] if self.looks else []
+        rows += [("unless", self.unless)] if self.unless else []
         rows += [("epochs", "fraction")] if self.fractions else []
         rows += [("record", "always")] if self.is_record else []
         counts = [("total", self.total), ("ends", self.ends)]
@@ -83,6 +87,24 @@ def compile_line(
     needle = _needle(literals[:1] if torn and torn != _ROW else literals) or _common(shape)
     fractions = any(cell.column == "epoch" and has_fractions(shape.column(cell.at)) for cell in named)
     return LineTable(name, role, "".join(parts), needle, torn, fractions)
+
+
+def longer_names(line: str, others: Sequence[LineShape]) -> str | None:
+    """A regex for longer names in lines of other kinds in which `line` is found: `Avg Loss:` for `Loss:`."""
+    regex = re.compile(_SLOT.sub(lambda _: _PLAIN, line).encode())
+    names: dict[str, None] = {}
+    for shape in others:
+        found = regex.search(shape.example)
+        end = 0
+        for word, value in zip(shape.words, shape.rows[0], strict=False):
+            begin, end = end, end + len(word)
+            longer = _LONGER.search(word[: found.start() - begin]) if found and found.start() < end else None
+            if longer:
+                names[_loose(word[longer.start() :])] = None
+            if found and found.start() < end:
+                break
+            end += len(value)
+    return "|".join(names) or None
 
 
 def compile_words(name: str, role: str, words: str) -> LineTable | None:
@@ -208,7 +230,7 @@ def _looks(parts: list[str], unlike: Sequence[bytes]) -> str | None:
     """A regex for the beginning of the line, which a torn line still has; None if other lines match it."""
     for size in range(1 if len(parts) < 5 else 3, len(parts) - 1, 2):
         head = "".join(parts[:size])
-        looks = re.sub(r"<[^\W\d_]\w*(?::[\w/%]*)?(?::[^<>]+)?>", lambda _: _PLAIN, head)
+        looks = _SLOT.sub(lambda _: _PLAIN, head)
         regex = re.compile(looks.encode())
         if not any(regex.search(other) for other in unlike):
             return looks
