@@ -144,7 +144,8 @@ class Evaluations:
         self._waiting = [waiting for waiting in self._waiting if waiting.line.number >= last]
         for waiting in settled:
             step = waiting.step
-            if step is None and draft and draft.place and waiting.is_left_by(draft.place):
+            here = draft.place if draft else self._stages.here
+            if step is None and here and waiting.is_left_by(here):
                 self.write(waiting.line, waiting.evals, waiting.last_step, waiting.place)
                 continue
             after = None

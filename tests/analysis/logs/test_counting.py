@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pytest
 
 from gputel.analysis.logs.log import Log
@@ -174,3 +175,15 @@ def test_evaluation_that_gives_the_same_below_another_record_counts(read: Callab
         f"step {s}: train loss {3 - s / 500:.4f}, lr 0.01\nval accuracy: 0.1135\n" for s in (100, 200, 300)
     )
     assert read(lines).evals["value"].to_list() == [0.1135] * 3
+
+
+def test_evaluation_without_a_step_stays_in_its_attempt_in_a_log_without_records(
+    read: Callable[[str], Log],
+) -> None:
+    text = "".join(
+        "".join(f"Epoch {epoch} validation loss: {run}.{epoch}863\n" for epoch in (1, 2, 3))
+        + f"Final validation loss: {run}.5\n"
+        for run in (11, 12)
+    )
+    unplaced = read(text).evals.filter(pl.col("step").is_null())
+    assert unplaced.select("attempt", "value").rows() == [(1, 11.5), (2, 12.5)]
