@@ -38,7 +38,7 @@ _PREFIX = lazy_regex(
     rb"|\[1\] \"(?=[^\"]*\"$)|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|[\w.-]+:\d+(?=\t)"
     rb"|(?<=:\d\d )[\w.-]+ [\w./-]+\[\d+\]:(?= )"  # journald: host and program[pid]
     rb"|[\w.]+:[\w<>]+:\d+(?= - )|(?:\d+:|[A-Za-z_]\w*) (?=(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b)"
-    rb"|(?:root|__main__|[A-Za-z_]\w*(?:\.\w+)+)(?= - )"
+    rb"|(?:root|__main__|[A-Za-z_]\w*(?:\.\w+)+)(?= - )|[\w./-]+(?= - (?:DEBUG|INFO|WARN(?:ING)?|ERROR) - )"
     rb"|(?:(?<=\[ )|\xe2\x94\x8c )(?:Debug|Info|Warning|Error)(?=: )"  # Julia, over one line or several
     rb")[\])>|]*[\s:,>-]*)+" % (STAMP, _CLOCK, _CLOCK)
 )

@@ -66,7 +66,11 @@ def figures(log: ParsedRows) -> Iterator[Doubt]:
     for recurring in log.unread.recurring:
         if _is_mean(log, recurring) or not (log.records.height or log.evals.height):
             continue
-        if len(_read(log, recurring.figures)) <= READ * len(recurring.figures):
+        every = frozenset[float]().union(*recurring.figures.values())
+        held_out = frozenset[float]().union(
+            *(figures for name, figures in recurring.figures.items() if _HELD_OUT.search(name))
+        )
+        if _is_unread(log, every) or _is_unread(log, held_out):
             yield about_reading(
                 "unread-figures",
                 f"{recurring.lines:,} lines such as `{_short(recurring.text)}` were not read, beside {_rows(log)}",
@@ -85,7 +89,11 @@ def _is_mean(log: ParsedRows, recurring: Recurring) -> bool:
     return names_one or log.records.height > epochs
 
 
-def _read(log: ParsedRows, printed: tuple[float, ...]) -> set[float]:
+def _is_unread(log: ParsedRows, printed: frozenset[float]) -> bool:
+    return len(printed) >= LEAST and len(_read(log, printed)) <= READ * len(printed)
+
+
+def _read(log: ParsedRows, printed: frozenset[float]) -> set[float]:
     """Those of the printed figures that the reading has, or an evaluation with more digits."""
     scaled = pl.Series([figure * scale for figure in printed for scale in SCALES]).implode()
     found: set[float] = {value for value in log.summary.values() if isinstance(value, float)}

@@ -7,8 +7,9 @@ losses do not count: they repeat what is read elsewhere.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ MOST = 8 << 20  # bytes that are looked at
 SAMPLE = 50  # records of a pattern in one chunk that are looked at
 LEAST = 3
 LONGEST, MOST_LINES = 600, 10_000  # of the lines that are searched for shapes
-MOST_SHAPES, MOST_FIGURES = 50, 200
+MOST_SHAPES, MOST_ALIKE = 50, 100
 _FOREIGN = "损失 損失 ロス 손실".split()
 _NEEDLES = (b"loss", b"nll", b"perplexity", *(word.encode() for word in _FOREIGN))
 _WORDS = rb"loss(?:es)?|nll|perplexity|" + "|".join(_FOREIGN).encode()
@@ -47,18 +48,19 @@ _AGAIN = (
 _REPEATS = lazy_regex(rb"(?i)" + _AGAIN)
 _NUMBER = lazy_regex(rb"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _UNIT = rb"(?:s|secs?|seconds|ms|m|mins?|minutes|h|hours|[kmgt]i?b|it/s)\b"
-# a number with a decimal point and without a unit, and not the end of a clock or of a version
-_FIGURE = lazy_regex(rb"(?i)(?<![\w.])(?<!\d:)[-+]?\d+\.\d+(?:e[-+]?\d+)?(?!\w|\.\d| ?%b)" % _UNIT)
-# lines about time, memory and rates, about what is set or summed up, and those that repeat what is read elsewhere
+# a number with a name, a decimal point and no unit, and not the end of a clock or of a version
+_FIGURE = lazy_regex(
+    rb"(?i)(?P<name>[a-z\x80-\xff][^=:\d]{0,20}(?:\d{1,2}[^=:\d]{0,3})?)[=:]\s{0,9}[\[({'\"]{0,2}"
+    rb"(?<!\d:)(?P<figure>[-+]?\d+\.\d+(?:e[-+]?\d+)?)(?!\w|\.\d| ?%b)" % _UNIT
+)
+# names of times, memory, rates, settings and sums
 _ASIDE = lazy_regex(
-    rb"(?i)%b|time|took|takes|elapsed|mem|speed|fps|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|setup|size|param"
+    rb"(?i)time|took|takes|elapsed|mem|speed|fps|flops|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|setup|size|param"
     rb"|version|\blr\b|learning|weight|ratio\b|temperature|threshold|scale|clip|epsilon|\b(?:eps|beta|gamma|alpha)\b"
-    rb"|\b(?:min|max|std|total|overall|final|higher|lower|macro|micro)\b|tensor\(|class|rewritten" % _AGAIN
+    rb"|\b(?:epochs?|min|max|std|total|overall|final|higher|lower|macro|micro)\b"
 )
-# figures that have a name: rows of tables and text have none
-_NAMED = lazy_regex(
-    rb"[a-zA-Z\x80-\xff][^=:\d]{0,20}(?:\d{1,2}[^=:\d]{0,3})?[=:]\s{0,9}[\[({'\"]{0,2}[-+]?\d+\.\d"
-)
+_NO_FIGURES = lazy_regex(rb"(?i)%b|tensor\(|class|rewritten" % _AGAIN)
+_COUNTS = lazy_regex(rb"(?i)(?:epoch|episode|generation|step|iter(?:ation)?|update|round)\W{0,4}(\d+)")
 _EPOCH = lazy_regex(
     rb"(?i)(?<![a-z])(?:epoch|epoca|epoche)(?: (?:number|no\.?|num|#))?['\"]?[\]\s:=#\[(-]{0,4}"
     rb"0*(\d{1,6})(?![\d.]|e[-+]?\d)"
@@ -71,7 +73,7 @@ class Recurring(NamedTuple):
     text: str
     lines: int
     line: int
-    figures: tuple[float, ...]
+    figures: Mapping[str, frozenset[float]]  # by their names
 
 
 @dataclass(frozen=True)
@@ -147,18 +149,19 @@ class UnreadLines:
         return Unread(self._most_often(), tuple(self._recurring()), tuple(sorted({*self._epochs()})), twice)
 
     def _recurring(self) -> Iterator[Recurring]:
-        """Lines of one shape that stand in several places between records, and whose figures change."""
-        alike: defaultdict[bytes, list[tuple[int, int, bytes, list[bytes]]]] = defaultdict(list)
+        """Lines of one shape that stand in several places between records, or count, and whose figures change."""
+        alike: defaultdict[bytes, list[tuple[int, int, bytes]]] = defaultdict(list)
         for place, number, line in self._some():
-            if (found := _FIGURE.findall(line)) and _NAMED.search(line) and not _ASIDE.search(_english(line)):
-                alike[_NUMBER.sub(b"#", line)].append((place, number, line, found))
+            if _FIGURE.search(line) and not _NO_FIGURES.search(_english(line)):
+                alike[_NUMBER.sub(b"#", line)].append((place, number, line))
         for lines in sorted(alike.values(), key=len, reverse=True)[:MOST_SHAPES]:
             places = {place for place, *_ in lines}
-            figures = [figure for *_, found in lines for figure in found]
-            printed = {float(figure) for figure in figures[:MOST_FIGURES]}
-            if min(len(places), len(printed)) >= LEAST:
-                _, number, line, _ = lines[0]
-                yield Recurring(shortened(line), len(lines), number, tuple(printed))
+            if len(places) < LEAST and not _count([line for *_, line in lines]):
+                continue
+            figures = _figures(lines)
+            if len(frozenset[float]().union(*figures.values())) >= LEAST:
+                _, number, line = lines[0]
+                yield Recurring(shortened(line), len(lines), number, figures)
 
     def _some(self) -> Iterator[tuple[int, int, bytes]]:
         """The first lines: the place between records, the number and the text of each."""
@@ -193,6 +196,22 @@ class UnreadLines:
             return None
         (name, count), *_ = names.most_common(1)
         return name.decode(errors="replace"), count, first[name]
+
+
+def _count(lines: Sequence[bytes]) -> bool:
+    """Whether each names a later step than the one above."""
+    steps = [int(found[1]) for line in lines if (found := _COUNTS.search(line))]
+    return LEAST <= len(steps) == len(lines) and all(a < b for a, b in pairwise(steps))
+
+
+def _figures(lines: Sequence[tuple[int, int, bytes]]) -> dict[str, frozenset[float]]:
+    """The figures of lines of one shape, by their names."""
+    printed: defaultdict[str, set[float]] = defaultdict(set)
+    for *_, line in lines[:MOST_ALIKE]:
+        for found in _FIGURE.finditer(line):
+            if not _ASIDE.search(name := _english(found["name"])):
+                printed[name.decode(errors="replace")].add(float(found["figure"]))
+    return {name: frozenset(figures) for name, figures in printed.items()}
 
 
 def _english(line: bytes) -> bytes:

@@ -13,7 +13,8 @@ EVALUATION = re.compile(  # but for `val_loss_best`
     rb"(?i)(?<![a-z_-])(?:vali?|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)"
     rb"(?![a-z]|[\w/-]*[_-](?:best|min|max)\b)"
 )
-_FIGURE = re.compile(rb"(?:# )?[\w /-]+(?:[:=]|\s\||\s\s)\s*(?:%b)%%?(?: \([+-]?[\d.]+\))?" % values.GRAMMAR)
+_ONE = rb"[\w /-]+(?:[:=]|\s\||\s\s)\s*(?:%b)%%?(?: \([+-]?[\d.]+\))?" % values.GRAMMAR
+_FIGURE = re.compile(rb"(?:# )?%b(?:[,;] +%b)*" % (_ONE, _ONE))
 _SCORES = re.compile(rb"(?i)(?:scores?|results?)(?: on \w+)?:?")
 _LOSES = re.compile(rb"(?i)loss|\blr\b|learning|grad")
 _DRAWN = b" \t=-*#_|>"
@@ -23,7 +24,7 @@ _PLACE = rb"(?:epoch|step|iter(?:ation)?)[ :#]*\d+(?: ?/ ?\d+)?"
 _PLACED = re.compile(
     rb"(?i)^\[?%b\W+(?=[a-z])|\W+(?:(?:after|at|for|of|in) )?%b[ .\])]*(?=:?$)" % (_PLACE, _PLACE)
 )
-_HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}[:/]?")
+_HEADING = re.compile(rb"[A-Za-z]+(?:[ :][A-Za-z]+){0,2}[:/]?")
 _CURRENT = re.compile(r"(?i)^current[_ ]")
 _BEST = re.compile(rb"\W*best(?![a-z])")
 _EVALUATES = re.compile(rb"(?i)\W*eval(?:uat\w*)?(?![a-z]).*[=:] *[-+]?\d")

@@ -37,7 +37,7 @@ def lines_with(line: str) -> str:
 def test_lines_that_recur_between_records_with_other_figures_are_found(line: str) -> None:
     (recurring,) = found(lines_with(line)).recurring
     assert (recurring.lines, recurring.line, recurring.text) == (4, 0, line.format(0.5, 0))
-    assert {0.5, 0.6, 0.7, 0.8} <= {*recurring.figures}
+    assert {0.5, 0.6, 0.7, 0.8} in recurring.figures.values()
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,14 @@ def test_times_settings_best_values_and_rows_of_tables_are_not(line: str) -> Non
     assert found(lines_with(line)).recurring == ()
 
 
-def test_lines_in_one_place_are_a_report() -> None:
+def test_time_beside_other_figures_hides_none_of_them() -> None:
+    (recurring,) = found(lines_with("time: {0:.3f} L_x: {0:.3f} D_real: 0.5")).recurring
+    assert {*recurring.figures} == {"L_x", "D_real"}
+
+
+def test_lines_in_one_place_are_a_report_unless_they_count() -> None:
     assert found("".join(f"score of set {at}: 0.{at}1\n" for at in range(9))).recurring == ()
+    assert found("".join(f"score of step {at}: 0.{at}1\n" for at in range(9))).recurring
 
 
 def training(between: str, epochs: int = 12) -> str:
@@ -106,6 +112,11 @@ def test_score_that_an_evaluation_has_with_more_digits_is_read(
         for epoch in range(1, 12)
     )
     assert unread(read(lines)) == doubts
+
+
+def test_figures_of_a_held_out_set_beside_one_that_is_read_are_doubtful(read: Read) -> None:
+    assert unread(read(training("test> again: {2:.4f}, x = {1:.4f}\n"))) == []
+    assert unread(read(training("again: {2:.4f}, test> x = {1:.4f}\n"))) == ["unread-figures"]
 
 
 def test_epochs_above_records_without_a_step_are_doubtful(read: Read) -> None:

@@ -41,6 +41,24 @@ def test_scores_right_below_a_test_are_of_it(read: Read) -> None:
     assert not {"Top1_pct", "Top5_pct"} & {*log.records.columns}
 
 
+@pytest.mark.parametrize("prefix", ["", "2024-03-01 10:00:00,123 - /home/a/my-run/train.log - INFO - "])
+@pytest.mark.parametrize("name", ["intent accuracy", "intent accuracy score", "intent accuracy score is"])
+def test_lines_of_several_scores_and_of_one_below_a_heading(prefix: str, name: str, read: Read) -> None:
+    lines = (
+        "step {e} loss {loss:.4f}",
+        "evaluate:dev",
+        "recall: {acc:.2%}; FB1: {top:.2%}",
+        name + ": {acc:.3f}",
+    )
+    log = read(log_of(*(prefix + line for line in lines)))
+    assert (log.records.height, log.doubts) == (8, ())
+    assert log.evals["name"].value_counts().sort("name").rows() == [
+        ("FB1_pct", 8),
+        (name.replace(" ", "_").removesuffix("_is"), 8),
+        ("recall_pct", 8),
+    ]
+
+
 @pytest.mark.parametrize(
     "lines",
     [
