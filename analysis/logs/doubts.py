@@ -223,6 +223,7 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     _bare,
     step_doubts.two_of_each,
     step_doubts.totals,
+    step_doubts.evaluations_beyond,
     _far_from_vocabulary,
     _constant,
     _repeats,

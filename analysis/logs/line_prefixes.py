@@ -16,12 +16,13 @@ from gputel.analysis.logs.patterns import lazy_regex
 
 _CLOCK = rb"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[AP]M\b|[+-]\d\d:?\d\d))?"
 _DAY = (
-    rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d-\d\d-\d\d|\d\d/\d\d/\d{2,4}|\d\d\.\d\d\.\d{4}"
+    rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d-\d\d-\d\d|\d\d/\d\d/\d{2,4}|\d\d\.\d\d\.\d{4}|\d\d\.\d\d\.\d\d(?=\|)"
     rb"|\d\d[-/]\d\d|\d\d [A-Z][a-z]{2} \d{4}"
     rb"|\d\d?-(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)-(?:\d{4}|\d\d))"
 )
 STAMP = (
-    rb"(?:%b(?:[T _,:]{1,2}%b|[T_]\d\d-\d\d-\d\d)|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d\d? (?:\d{4} )?%b(?: \d{4})?)"
+    rb"(?:%b(?:(?:[T _,:]{1,2}|\|)%b|[T_]\d\d-\d\d-\d\d)"
+    rb"|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d\d? (?:\d{4} )?%b(?: \d{4})?)"
     % (
         _DAY,
         _CLOCK,

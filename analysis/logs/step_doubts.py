@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.parsed_rows import ParsedRows
 
 FEWEST = 10  # fewer records than this show no course
+BEYOND = 10  # times the last step of the records
 MOST_FALLS = 3  # restarts without a word in the log
 MOST_BETWEEN = 1  # lines between two records that say nothing of a new start
 MOST_SETS = 3  # training, validation, test
@@ -179,6 +180,21 @@ def _total_of_another(log: ParsedRows) -> Iterator[Doubt]:
             "the first ones count batches, and the others epochs",
             {"total": first["total_steps"], "other": second["total_steps"]},
             first["line"],
+        )
+
+
+def evaluations_beyond(log: ParsedRows) -> Iterator[Doubt]:
+    """Evaluations at steps far behind the last record: they count batches, and the records epochs."""
+    records, steps = log.records["step"].drop_nulls(), log.evals["step"].drop_nulls()
+    last, farthest = max(records, default=0), max(steps, default=0)
+    beyond = steps.filter(steps > BEYOND * last) if last else steps.clear()
+    if len(beyond) >= MOST_FALLS and 2 * len(beyond) > log.evals.height:
+        yield about_reading(
+            "two-counters",
+            f"evaluations are of steps to {farthest:,}, and records end at step {last:,}",
+            "the steps of one of them are epochs, and those of the other batches",
+            {"records": last, "evaluations": farthest},
+            log.evals["line"][0],
         )
 
 

@@ -36,7 +36,7 @@ _LOSS = lazy_regex(
 )
 # a measure of a record, to find one that its line prints twice
 _MEASURE = lazy_regex(
-    rb"(?i)(?<![\w/.-])(?P<name>\w*loss|m?acc(?:uracy)?|auc|f1|m?iou|bleu|psnr|dice)['\"]? ?[:=] ?"
+    rb"(?i)(?<![\w/.-])(?P<name>\w*loss|m?acc(?:uracy)?|auc|f1|m?iou|bleu|psnr|dice)['\"]?(?: ?[:=] ?| )"
     rb"(?P<value>-?\d+\.\d+)"
 )
 # what tells two values of a measure apart: redraws, which print the time left, and sets
@@ -50,7 +50,7 @@ _NUMBER = lazy_regex(rb"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _UNIT = rb"(?:s|secs?|seconds|ms|m|mins?|minutes|h|hours|[kmgt]i?b|it/s)\b"
 # a number with a name, a decimal point and no unit, and not the end of a clock or of a version
 _FIGURE = lazy_regex(
-    rb"(?i)(?P<name>[a-z\x80-\xff][^=:\d]{0,20}(?:\d{1,2}[^=:\d]{0,3})?)[=:]\s{0,9}[\[({'\"]{0,2}"
+    rb"(?i)(?P<name>[a-z\x80-\xff][^=:\d]{0,20}(?:\d{1,2}[^=:\d]{0,3})?)(?:[=:]|\s\|)\s{0,9}[\[({'\"]{0,2}"
     rb"(?<!\d:)(?P<figure>[-+]?\d+\.\d+(?:e[-+]?\d+)?)(?!\w|\.\d| ?%b)" % _UNIT
 )
 # names of times, memory, rates, settings and sums

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gputel.analysis.logs.infer.candidates import Candidate
-from gputel.analysis.logs.infer.dialects import PART_LOSS, SETS
+from gputel.analysis.logs.infer.dialects import FULL_TOTALS, PART_LOSS, SETS
 from gputel.analysis.logs.infer.losses import is_average, is_sum
 from gputel.analysis.logs.infer.named import Named, is_place
 from gputel.analysis.logs.names import is_evaluation, legal
@@ -46,7 +46,7 @@ def with_own_names(chosen: Sequence[Candidate]) -> list[Candidate]:
 
     So it does to `Total eval loss: 40.3`, a sum over batches, beside `Average eval loss: 1.2`; and to
     `Final Test: 71.2` where records print scores by the names of sets, `Valid: 70.4%`; and to a part,
-    `validation/main/cls_loss`, beside `validation/main/loss`.
+    `validation/main/cls_loss`, beside `validation/main/loss` or another part.
     """
     evals = [line for line in chosen if line.role == "eval"]
     cells = {cell for line in evals for cell in line.metrics if cell.column == "val_loss"}
@@ -56,9 +56,11 @@ def with_own_names(chosen: Sequence[Candidate]) -> list[Candidate]:
     averages = any(is_average(cell.source) for cell in cells)
     bare = {c for c in cells if c.source.lower() in SETS or (averages and is_sum(c.source))}
     bare |= {cell for cell in cells if scores and "loss" not in cell.source.lower()}
-    last = {cell: cell.source.split("/")[-1] for cell in cells}
+    last = {cell: cell.source.lower().split("/")[-1] for cell in cells}
     parts = {c for c, word in last.items() if PART_LOSS.search(word) and not is_evaluation(word)}
-    bare |= parts if any(word.lower() == "loss" for word in last.values()) else set()
+    parts = {cell for cell in parts if last[cell] not in FULL_TOTALS}
+    several = len({last[cell] for cell in parts}) > 1 or not {"loss", *FULL_TOTALS}.isdisjoint(last.values())
+    bare |= parts if several else set()
     return [
         replace(line, named=tuple(replace(c, column=legal(c.source)) if c in bare else c for c in line.named))
         if line in evals

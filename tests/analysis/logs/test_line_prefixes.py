@@ -15,6 +15,7 @@ from gputel.analysis.logs.line_prefixes import strip_prefixes
         b"I0301 10:00:07.123456 1234 solver.cpp:239] ",
         b"(pid=123, ip=10.0.0.1) ",
         b"[2024-03-01 10:00:07] [INFO] ",
+        b"[03.01.24|10:00:07] ",
     ],
 )
 def test_prefixes_of_loggers_are_taken_off(prefix: bytes) -> None:

@@ -84,3 +84,48 @@ def test_scores_beside_losses_are_evaluations(
     log = read(log_of(record, evaluation))
     assert log.records["step"].to_list() == [*STEPS]
     assert evaluations(log) == dict.fromkeys(names, steps)
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "names"),
+    [
+        (
+            "(Steps: {s}) eval/mel_loss = {a:.4f}.\n(Steps: {s}) eval/adv_loss = {b:.4f}.",
+            {"eval_mel_loss", "eval_adv_loss"},
+        ),
+        (
+            "(Steps: {s}) eval/mel_loss = {a:.4f}.\n(Steps: {s}) eval/loss = {b:.4f}.",
+            {"eval_mel_loss", "val_loss"},
+        ),
+        ("(Steps: {s}) eval/mel_loss = {a:.4f}.", {"val_loss"}),
+    ],
+)
+def test_parts_of_an_evaluation_on_lines_of_their_own_keep_their_names(
+    evaluation: str, names: set[str], read: Read
+) -> None:
+    log = read(
+        log_of(
+            "(Steps: {s}) train/mel_loss = {loss:.4f}.\n(Steps: {s}) train/adv_loss = {g:.4f}.", evaluation
+        )
+    )
+    assert evaluations(log) == {name: [*TESTS] for name in names}
+    assert not log.doubts
+
+
+def test_two_evaluations_of_a_training_are_told_by_the_headings_of_their_epochs(read: Read) -> None:
+    """Dates with two dots and a bar behind them stand before the headings, too."""
+    lines = []
+    for e in range(6):
+        lines += [
+            f"Training epoch: {e}",
+            *(f"\tIter {10 * e + i} Done. | loss: {3 - e / 9:.4f}" for i in (0, 5)),
+        ]
+        lines += [f"\tmean_loss: {2.5 - e / 9}", "Done."]
+        lines += [f"Eval epoch: {e}", f"\tmean_loss: {2.75 - e / 9}", f"\tTop1: {30 + e:.2f}%", "Done."] * (
+            e % 2
+        )
+    log = read("".join(f"[05.07.20|10:{at:02}:00] {line}\n" for at, line in enumerate(lines)))
+    assert log.records["step"].to_list() == [10 * e + i for e in range(6) for i in (0, 5)]
+    assert log.evals.filter(name="val_loss")["value"].to_list() == [2.75 - e / 9 for e in (1, 3, 5)]
+    assert log.evals.filter(name="eval_Top1")["value"].to_list() == [31, 33, 35]
+    assert not log.doubts
