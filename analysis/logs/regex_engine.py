@@ -5,6 +5,7 @@ The numpy engine is tested against it, and hands it the lines that it cannot rea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,6 +28,7 @@ class Match:
     pattern: Pattern
     begin: int
     cells: dict[Field, tuple[int, int]]
+    several: bool = False  # whether bars follow on the line, so that its numbers say which of them counts
 
 
 class UnreadableError(Exception):
@@ -127,11 +129,11 @@ def _lines(data: bytes) -> Iterator[bytes]:
 
 
 def _fit(line: bytes, pattern: Pattern) -> Match | None:
-    first = found = pattern.regex.search(line)
-    if not found or not first or (pattern.unless and pattern.unless.search(line)):
+    first = pattern.regex.search(line)
+    if not first or (pattern.unless and pattern.unless.search(line)):
         return None
-    for redraw in pattern.regex.finditer(line, found.end()) if pattern.role == "bar" else ():
-        found = redraw  # of redraws that stand on one line the last counts
+    bars = list(pattern.regex.finditer(line, first.end())) if pattern.role == "bar" else []
+    found = _last_redraw(line, pattern, [first, *bars])
     cells = {what: found.span(group) for group, what in pattern.fields.items() if found[group] is not None}
     for group, what in _unsure(pattern):
         if found[group] is not None and not values.is_readable(found[group], what):
@@ -139,7 +141,17 @@ def _fit(line: bytes, pattern: Pattern) -> Match | None:
             raise UnreadableError(f"{what.source} is {text!r}, expected a number")
     if pattern.pairs and not _scan(line, found.end(), pattern.pairs, cells, redrawn=pattern.role == "bar"):
         return None
-    return Match(pattern, first.start(), cells)
+    return Match(pattern, first.start(), cells, several=bool(bars))
+
+
+def _last_redraw(line: bytes, pattern: Pattern, bars: list[re.Match[bytes]]) -> re.Match[bytes]:
+    """Of redraws of a bar that stand on one line the last; another bar has another total, or gives no figure."""
+    last, totals = bars[0], [group for group, what in pattern.fields.items() if what.column == "total"]
+    for again in bars[1:]:
+        gives = not pattern.pairs or _scan(line, again.end(), pattern.pairs, {}, redrawn=True)
+        if gives and all(again[group] == last[group] for group in totals):
+            last = again
+    return last
 
 
 @lru_cache(maxsize=4096)

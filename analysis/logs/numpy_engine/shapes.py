@@ -137,7 +137,7 @@ class Shapes:
         near = self.near(line)
         self._spy.forget()
         match = regex_engine.match(line, tuple(self._spied[number] for number in near))
-        if isinstance(match, tuple) or self._spy.others:
+        if isinstance(match, tuple) or self._spy.others or (match and match.several):
             return
         tried = [self._patterns[number] for number in near]
         if match:  # the patterns behind it are not asked

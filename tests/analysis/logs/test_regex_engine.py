@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gputel.analysis.logs import regex_engine
+from gputel.analysis.logs import numpy_engine, regex_engine
 from gputel.analysis.logs.names import Vocabulary
 from gputel.analysis.logs.patterns import Field, Pairs, Pattern
 
@@ -78,3 +79,13 @@ def test_texts_are_kept_where_they_stand() -> None:
         b"loss of sft\nloss of rl", (pattern("p", rb"of (?P<v>\w+)", fields={"v": what}),)
     ).hits
     assert list(hits.texts[what]) == [b"sft", b"rl"]
+
+
+def test_last_redraw_of_a_bar_counts_unless_it_is_another_bar() -> None:
+    count, total = Field("count", "#"), Field("total", "#")
+    pairs, fields = Pairs(WORDS, Vocabulary(), need=frozenset({"loss"})), {"c": count, "t": total}
+    bar = replace(pattern("p", rb"(?P<c>\d+)/(?P<t>\d+) \[", b"/", fields=fields, pairs=pairs), role="bar")
+    lines = b"5/9 [loss=3 9/9 [loss=2\n5/9 [loss=3 7/7 [loss=2\n5/9 [loss=3 9/9 [none\n" * 3
+    for engine in (regex_engine.read, numpy_engine.read):
+        (hits,) = engine(lines, (bar,)).hits
+        assert hits.values[count].numbers.tolist() == [9, 5, 5] * 3
