@@ -124,7 +124,7 @@ def _beside(
     for line in candidates:
         if line.shape not in known:
             role = found.role(line) if found else None
-            role = role or ("part" if is_told_apart(line, main, evaluated) else None)
+            role = role or ("part" if is_told_apart(line, main, evaluated, candidates) else None)
             if role:
                 yield replace(line, role=role)
 

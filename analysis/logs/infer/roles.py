@@ -10,6 +10,7 @@ from itertools import pairwise
 from gputel.analysis.logs.infer import announcements, other_counts
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.dialects import MEASURE, SETS, TRAINED
+from gputel.analysis.logs.infer.headings import EVALUATION
 from gputel.analysis.logs.infer.named import PLACES, Named
 from gputel.analysis.logs.infer.places import KINDS
 from gputel.analysis.logs.infer.rewards import EPISODE, are_means
@@ -291,12 +292,19 @@ def _trains_below(line: Candidate, main: Candidate) -> bool:
     return trains and line.is_measured and 2 * line.shape.count > main.shape.count and _alternates(line, main)
 
 
-def is_told_apart(line: Candidate, main: Candidate, evaluated: Sequence[str]) -> bool:
-    """Whether it gives, below each record, measures that evaluations give with their set: `acc`, `val_acc`."""
+def is_told_apart(
+    line: Candidate, main: Candidate, evaluated: Sequence[str], candidates: Sequence[Candidate]
+) -> bool:
+    """Whether it gives, below each record, measures that evaluations give with their set: `acc`, `val_acc`.
+
+    Where a log never speaks of evaluating, those below `Training epoch: 3` are of the training, too.
+    """
     if line.role != "other" or line.place or not (line.is_measured and line.changing and main.loses):
         return False
     twins = all(any(name.endswith(f"_{cell.column}") for name in evaluated) for cell in line.metrics)
     often = 0.5 <= line.shape.count / main.shape.count <= 2
+    headed = any(c.role == "epoch" and _TRAINS.match(c.shape.words[0]) for c in candidates)
+    twins = twins or (headed and not any(EVALUATION.search(c.shape.spoken) for c in candidates))
     return twins and often and line.is_terse and _alternates(line, main)
 
 
