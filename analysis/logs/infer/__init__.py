@@ -23,6 +23,7 @@ from gputel.analysis.logs.infer import (
     other_domains,
     score_blocks,
     sections,
+    settings_of_measures,
     short_sets,
 )
 from gputel.analysis.logs.infer.candidates import Candidate, is_best, make_candidate
@@ -90,7 +91,8 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
     bare = strip_prefixes(lines)
     shapes = _frequent(line_shapes(lines, bare))
     crowded = len(shapes) > _CROWD
-    every = [c for shape in shapes if (c := make_candidate(shape, bare, crowded=crowded))]
+    made = [c for shape in shapes if (c := make_candidate(shape, bare, crowded=crowded))]
+    every = [each for candidate in made for each in settings_of_measures.apart(candidate)]
     candidates = loops.without_evaluations(short_sets.with_evaluations(every), bare)
     candidates = score_blocks.with_scores_below(candidates)
     candidates = other_domains.without_others(without_settings(candidates, bare), bare)

@@ -67,6 +67,11 @@ def counts(values: Sequence[int]) -> bool:
     return rising.count(max(set(rising), key=rising.count)) >= 0.5 * len(rising)
 
 
+def recurs(values: Sequence[bytes]) -> bool:
+    """Whether they are few, each again and again, as those of a setting are."""
+    return len({*values}) == 1 or 2 * len({*values}) <= len(values)
+
+
 def goes_on(values: Sequence[int]) -> bool:
     """Whether the values stay or rise, as epochs do, and rarely fall; ranks come in turn."""
     changes = [b > a for a, b in pairwise(values) if b != a]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gputel.analysis.logs import values
 from gputel.analysis.logs.infer.counters import has_fractions
-from gputel.analysis.logs.infer.named import Named, is_place
+from gputel.analysis.logs.infer.named import SETTING, Named, is_place
 from gputel.analysis.logs.infer.shapes import CUTOFF, ORDINAL, PADDED, UNIT, LineShape, numbered_name
 
 _ANY = r"\S+(?: \S+)?"
@@ -23,7 +23,7 @@ _IGNORED = {"number": _NUMBER, "clock": values.TIME_GRAMMAR.decode()}
 _PLAIN = r"[^\s|,;]+"  # enough to recognize a torn line
 _NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
 _ORDINAL = re.compile(ORDINAL)
-_CUTOFF = re.compile(CUTOFF.decode() + "$")
+_CUTOFF = re.compile(CUTOFF.decode() + r"(?:\d*\.)?$")
 _LONGEST_END = 60
 _SLOT = re.compile(r"<[^\W\d_]\w*(?::[\w/%]*)?(?::[^<>]+)?>")
 _LONGER = re.compile(rb"[A-Za-z][A-Za-z _-]*[ _-]\Z")  # words right before a name
@@ -72,7 +72,7 @@ def compile_line(
     named_before = (
         cell.at
         for cell in named[: used[0]]
-        if cell.slot.column in ("counted", "setting") or shape.words[cell.at].endswith(b"#")
+        if cell.slot.column in ("counted", SETTING) or shape.words[cell.at].endswith(b"#")
     )
     # `Test net output #1: loss`, `accuracy: 1/2=0.5`, `accuracy (IoU=0.5): 0.31`
     start, end = next(named_before, used[0]), used[-1]

@@ -8,6 +8,7 @@ from gputel.analysis.logs.names import legal
 
 PLACES = {"step": "total_steps", "iteration": "total_steps", "batch": "total_steps", "epoch": "epochs"}
 STEPS = ("step", "iteration", "batch")
+SETTING = "setting"  # the column of a value that says how the next one is measured
 
 
 @dataclass(frozen=True)

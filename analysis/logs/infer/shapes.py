@@ -74,8 +74,8 @@ NUMBERED = re.compile(rb"[\s|>*-]*[A-Za-z_]+[\w./]*[_a-z]\d[\w./]*\s*[:=]")  # `
 # `top 5`, `Rank-1` and `recall@10` are names; digits elsewhere in a text may be any
 CUTOFF = rb"(?i:@|(?<![a-z])top[-_ ]?|(?<![a-z])rank-)"
 _CUTOFF_SIGNS = (b"@", b"op", b"OP", b"nk-", b"NK-")  # looking for them is fast
-_CUTOFF_NAME = re.compile(rb"%b\d+" % CUTOFF)
-_COUNTS = re.compile(rb"(%b\d+)|\d+" % CUTOFF)
+_CUTOFF_NAME = re.compile(rb"%b(?:\d*\.)?\d+" % CUTOFF)
+_COUNTS = re.compile(rb"(%b(?:\d*\.)?\d+)|\d+" % CUTOFF)
 _NUMBERED_END = re.compile(rb"(?:^|(?<=[\])\t]))" + NUMBERED.pattern + rb"\Z")
 _FIRST_NAME = re.compile(rb"(?:\[[\d.:/| -]+\]\s*)?(" + NUMBERED.pattern + rb")")
 _ORDINAL = re.compile(b"^" + ORDINAL)

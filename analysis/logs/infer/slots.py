@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gputel.analysis.logs import values
-from gputel.analysis.logs.infer.counters import counts, goes_on, integers
+from gputel.analysis.logs.infer.counters import counts, goes_on, integers, recurs
 from gputel.analysis.logs.infer.dialects import TOKEN_RATES
-from gputel.analysis.logs.infer.named import Slot
+from gputel.analysis.logs.infer.named import SETTING, Slot
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
 from gputel.analysis.logs.names import HELD_OUT, TRAINING
 from gputel.analysis.logs.patterns import lazy_regex
@@ -164,18 +164,21 @@ def _named_by_numbers(row: list[Slot], shape: LineShape) -> list[Slot]:
 
 
 def _named_with_settings(row: list[Slot], shape: LineShape) -> list[Slot]:
-    """Takes what never changes in brackets behind a name for a part of it: `accuracy (IoU=0.7): 0.31`."""
+    """Takes what stands in brackets behind a name for a part of it: `accuracy (IoU=0.7): 0.31`.
+
+    One that is always another was chosen, such as a threshold, and does not name the measure.
+    """
     named = list(row)
     for at, slot in enumerate(row[:-1]):
         setting = _SETTING.search(words_before(shape, at))
+        measure = setting and _left_key(words_before(shape, at)[: setting.start()], at > 0)
         follows = row[at + 1].key is None and _BEHIND_NAME.fullmatch(words_before(shape, at + 1))
-        if setting and follows and len({*shape.column(at)}) == 1:
-            measure = _left_key(words_before(shape, at)[: setting.start()], at > 0)
-            value = shape.column(at)[0].decode()
-            named[at] = replace(slot, key=None, column="setting")
-            named[at + 1] = replace(
-                row[at + 1], key=measure and f"{measure} {setting['what']} {value}", column=None
-            )
+        if setting and measure and follows:
+            chosen = {value.decode() for value in shape.column(at)}
+            named[at] = replace(slot, key=None, column=SETTING)
+            key = f"{measure} {setting['what']}" if recurs(shape.column(at)) else measure
+            key = f"{key} {chosen.pop()}" if len(chosen) == 1 else key
+            named[at + 1] = replace(row[at + 1], key=key, column=None)
     return named
 
 
