@@ -48,10 +48,11 @@ _AGAIN = (
 _REPEATS = lazy_regex(rb"(?i)" + _AGAIN)
 _NUMBER = lazy_regex(rb"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _UNIT = rb"(?:s|secs?|seconds|ms|m|mins?|minutes|h|hours|[kmgt]i?b|it/s)\b"
+_GIVES = rb"(?:[=:]|\s\|)\s{0,9}[\[({'\"]{0,2}(?<!\d:)(?P<figure>[-+]?\d+\.\d+(?:e[-+]?\d+)?)"
+_GIVEN = lazy_regex(_GIVES)  # much faster than the next one
 # a number with a name, a decimal point and no unit, and not the end of a clock or of a version
 _FIGURE = lazy_regex(
-    rb"(?i)(?P<name>[a-z\x80-\xff][^=:\d]{0,20}(?:\d{1,2}[^=:\d]{0,3})?)(?:[=:]|\s\|)\s{0,9}[\[({'\"]{0,2}"
-    rb"(?<!\d:)(?P<figure>[-+]?\d+\.\d+(?:e[-+]?\d+)?)(?!\w|\.\d| ?%b)" % _UNIT
+    rb"(?i)(?P<name>[a-z\x80-\xff][^=:\d]{0,20}(?:\d{1,2}[^=:\d]{0,3})?)%b(?!\w|\.\d| ?%b)" % (_GIVES, _UNIT)
 )
 # names of times, memory, rates, settings and sums
 _ASIDE = lazy_regex(
@@ -152,7 +153,7 @@ class UnreadLines:
         """Lines of one shape that stand in several places between records, or count, and whose figures change."""
         alike: defaultdict[bytes, list[tuple[int, int, bytes]]] = defaultdict(list)
         for place, number, line in self._some():
-            if _FIGURE.search(line) and not _NO_FIGURES.search(_english(line)):
+            if _GIVEN.search(line) and _FIGURE.search(line) and not _NO_FIGURES.search(_english(line)):
                 alike[_NUMBER.sub(b"#", line)].append((place, number, line))
         for lines in sorted(alike.values(), key=len, reverse=True)[:MOST_SHAPES]:
             places = {place for place, *_ in lines}
