@@ -304,11 +304,13 @@ def _scores(candidate: Candidate) -> bool:
 
 
 def _is_quotient(candidate: Candidate) -> bool:
-    """Whether it is a line of its own for the right answers of a task: `MMLU accuracy: 29/100 = 0.29`."""
+    """Whether it is a line of its own for right answers, `accuracy: 29/100 = 0.29`, and not `882/360 = 2.45`."""
     alone = len(candidate.metrics) == 1 and not candidate.evidence and candidate.place is None
     if not alone or "train" in candidate.metrics[0].source.lower():
         return False
-    return sum(cell.slot.column == "counted" for cell in candidate.named) == 2
+    counted = [cell for cell in candidate.named if cell.slot.column == "counted"]
+    counts = [integers(candidate.shape.column(cell.at)) or [] for cell in counted]
+    return len(counts) == 2 and all(right <= of for right, of in zip(*counts, strict=False))
 
 
 def is_best(source: str) -> bool:

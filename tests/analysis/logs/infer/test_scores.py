@@ -66,6 +66,13 @@ def test_count_whose_quotient_stands_beside_it_is_no_step(read: Read) -> None:
     assert log.evals["value"][0] == 20.32
 
 
+def test_quotient_above_one_is_no_share_of_right_answers(read: Read) -> None:
+    """A language model that is trained to calculate prints one."""
+    records = "".join(f"step {step} loss {9 / step:.4f}\n" for step in range(1, 13))
+    assert read(f"{records}Final answer: 882/360 = 2.45\n").evals.is_empty()
+    assert read(f"{records}Task answers: 72/360 = 0.20\n").evals["value"].to_list() == [0.2]
+
+
 def test_several_names_before_several_values_name_them_in_turn(read: Callable[[str], Log]) -> None:
     log = read(
         "\n".join(
