@@ -2,7 +2,7 @@
 
 Training prints millions of lines that differ in their digits only. `shapes` groups lines that are equal once every
 digit is made a 0, and the regex engine reads one line of each group. That tells where each number stands in the
-others, and `numbers` reads them column by column. Lines of no common shape, and numbers that do not come out
+others, and `layouts` reads them column by column. Lines of no common shape, and numbers that do not come out
 exactly this way, go to the regex engine: that is what makes the two agree, cell by cell.
 
 `read` takes a piece of one log; `read_together` takes pieces of many logs at once.
@@ -18,13 +18,9 @@ import numpy as np
 
 from gputel.analysis.logs import lines, regex_engine
 from gputel.analysis.logs.lines import Chunk
+from gputel.analysis.logs.numpy_engine.grouping import group_by_shape
 from gputel.analysis.logs.numpy_engine.numbers import Ints
-from gputel.analysis.logs.numpy_engine.shapes import (
-    ONE_BY_ONE,
-    UNKNOWN,
-    Shapes,
-    group_by_shape,
-)
+from gputel.analysis.logs.numpy_engine.shapes import ONE_BY_ONE, UNKNOWN, Shapes
 from gputel.analysis.logs.patterns import EngineResult, Field, Hits, Pattern, Reject, Texts, Values
 
 SMALL = 4096  # bytes below which the regex engine is as fast
@@ -208,7 +204,7 @@ def _values(what: Field, parts: list[Hits], order: Ints) -> Values:
     columns = [part.values.get(what) or _nothing(len(part.lines)) for part in parts]
     numbers = np.concatenate([column.numbers for column in columns])
     present = np.concatenate([column.present for column in columns])
-    return Values(numbers.take(order), present.take(order))
+    return Values(numbers[order], present[order])
 
 
 def _nothing(count: int) -> Values:
@@ -219,7 +215,7 @@ def _texts(what: Field, parts: list[Hits], order: Ints) -> Texts:
     columns = [part.texts.get(what) or _no_texts(len(part.lines)) for part in parts]
     data = next(column.data for column in columns if column.data)
     begins, ends = (np.concatenate([getattr(c, name) for c in columns]) for name in ("begins", "ends"))
-    return Texts(data, begins.take(order), ends.take(order))
+    return Texts(data, begins[order], ends[order])
 
 
 def _no_texts(count: int) -> Texts:

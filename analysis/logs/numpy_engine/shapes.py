@@ -1,9 +1,5 @@
 """Shapes: lines that are equal but for their digits. The plain engine reads one line of a shape; the others follow.
 
-`group_by_shape` gives each line the number of its shape. In a log, lines of one shape stand in long runs, so lines
-of one length are blanked together and compared with one of them, eight bytes at a time; only where few are equal
-is each looked up by itself.
-
 This is exact where the regexes are blind to digits (`sight`), and where the digits that are part of a name
 (`bf16_mfu`) are the same: a shape checks those. Every other line is ONE_BY_ONE: the plain engine reads it.
 """
@@ -13,23 +9,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gputel.analysis.logs import regex_engine, values
 from gputel.analysis.logs.numpy_engine import numbers
-from gputel.analysis.logs.numpy_engine.numbers import (
-    BLANK,
-    Cell,
-    FieldLayout,
-    Ints,
-    Words,
-    blank,
-    blank_in_place,
-    words,
-)
+from gputel.analysis.logs.numpy_engine.known_lines import KnownLines
+from gputel.analysis.logs.numpy_engine.layouts import Cell, FieldLayout, words
+from gputel.analysis.logs.numpy_engine.numbers import BLANK, Ints
 from gputel.analysis.logs.numpy_engine.regex_digits import Sight, relaxed, sight, worst
 from gputel.analysis.logs.patterns import Field, Names, Pattern
 
@@ -39,17 +28,12 @@ MOST_SHAPES = 8192  # that are remembered
 MOST_BYTES = 16 << 20  # of their texts
 MOST_CHECKS = 6
 MOST_FAMILIES = 4096  # of lines whose near patterns are remembered
-LONGEST = 4000  # bytes of a line that is blanked together with others
-FEW = 16  # lines of one length for which that pays
-AT_ONCE = 1 << 18  # bytes of such lines: what the processor's cache holds
-ROOM = 64  # bytes that are compared to eight bytes of answers; a line takes up a multiple of it
-WORTH_COMPARING = 3  # one line in this many must equal the middle one for another round of comparing
 _NAMED_DIGITS = re.compile(rb"(?<=[A-Za-z_@])\d+")  # bf16, Acc@1
 _DIGIT = re.compile(rb"\d")
 _ONE_DIGIT = chr(BLANK)
 _DIGITS = re.compile(_ONE_DIGIT + "+")
 
-_FACTS = ("layout", "column", "reach", "seen")  # of DigitShape
+_FACTS = ("layout", "column", "reach", "seen", "tried")  # of DigitShape
 
 Check = tuple[int, int, int]  # the eight bytes that end here must be, under this mask, this word
 
@@ -61,6 +45,7 @@ class DigitShape(NamedTuple):
     column: int = 0  # the shape's column in the table of that layout
     reach: int = 0  # the earliest end of eight bytes that are gathered, counted from the start of a line
     seen: int = 0  # lines so far, while it is UNKNOWN
+    tried: int = 0  # the number of the variant that is tried first, or its own
     checks: tuple[Check, ...] = ()  # the digits of names that a line must have
 
 
@@ -78,8 +63,8 @@ class Shapes:
         self.forget()
 
     def __getitem__(self, number: int) -> DigitShape:
-        layout, column, reach, seen = self._facts[:, number].tolist()
-        return DigitShape(layout, column, reach, seen, self._checks.get(number, ()))
+        layout, column, reach, seen, tried = self._facts[:, number].tolist()
+        return DigitShape(layout, column, reach, seen, tried, self._checks.get(number, ()))
 
     def __len__(self) -> int:
         return self._count
@@ -94,6 +79,7 @@ class Shapes:
         self._facts = np.empty((len(_FACTS), 64), dtype=np.int64)  # a column for each shape, and free ones
         self._checks: dict[int, tuple[Check, ...]] = {}
         self._numbers: dict[bytes, int] = {}  # by blanked line
+        self._known: dict[int, KnownLines] = {}  # the same, by the room that a line takes up
         self._bytes = 0
         self._families: dict[str, list[int]] = {}  # patterns that are near, by line with one digit a number
         self.layouts: list[FieldLayout] = []
@@ -106,6 +92,16 @@ class Shapes:
             return [known[text] for text in blanked]
         except KeyError:
             return [known[text] if text in known else self._add(text) for text in blanked]
+
+    def known_lines(self, room: int) -> KnownLines:
+        """The lines of known shapes that take up so much room."""
+        if room not in self._known:
+            self._known[room] = KnownLines(room)
+        return self._known[room]
+
+    def tried(self, numbers: Ints) -> Ints:
+        """The numbers of the shapes that are tried first for lines of these shapes."""
+        return self.values_of("tried")[numbers] if self._checks else numbers
 
     def values_of(self, name: str) -> Ints:
         """One field of all shapes, by the number of the shape; writing into it changes them."""
@@ -126,9 +122,9 @@ class Shapes:
     def variant(self, line: bytes) -> int:
         """The shape of a line whose names hold other digits; once learned, it is the shape that is tried first."""
         blanked = numbers.blank(line)
-        (number,) = self.numbers_of([blanked + b"\0" + b" ".join(_NAMED_DIGITS.findall(line))])
+        base, number = self.numbers_of([blanked, blanked + b"\0" + b" ".join(_NAMED_DIGITS.findall(line))])
         if number in self._checks:
-            self._numbers[blanked] = number
+            self.values_of("tried")[base] = number
         return number
 
     def learn(self, number: int, line: bytes) -> None:
@@ -190,7 +186,7 @@ class Shapes:
         number = self._numbers[blanked] = self._count
         if number == self._facts.shape[1]:
             self._facts = np.concatenate([self._facts, self._facts], axis=1)
-        self._facts[:, number] = DigitShape()[:-1]
+        self._facts[:, number] = DigitShape(tried=number)[:-1]
         self._count += 1
         self._bytes += len(blanked)
         return number
@@ -206,86 +202,9 @@ class Shapes:
         return place, self.layouts[place].add(match.begin, cells)
 
 
-def group_by_shape(data: bytes, starts: Ints, ends: Ints, shapes: Shapes) -> Ints:
-    """The number of each line's shape."""
-    numbers = np.empty(len(starts), dtype=np.int64)
-    lengths = ends - starts
-    kinds = np.minimum(lengths, LONGEST + 1).astype(np.uint16)
-    last = slice(int(np.searchsorted(starts, len(data) - LONGEST - ROOM)), None)
-    kinds[last][ends[last] + ROOM > len(data)] = 0  # the data ends within their room
-    order = np.argsort(kinds, kind="stable")
-    counts = np.bincount(kinds, minlength=LONGEST + 2)
-    bounds = np.cumsum(counts).tolist()
-    alone = np.ones(len(starts), dtype=np.bool_)  # in the order of lengths
-    for length in (np.flatnonzero(counts[1:-1] >= FEW) + 1).tolist():
-        alone[bounds[length - 1] : bounds[length]] = False
-        rows = order[bounds[length - 1] : bounds[length]]
-        group = _SameLength(data, length, len(rows), shapes)
-        for first in range(0, len(rows), group.most):
-            some = rows[first : first + group.most]
-            numbers[some] = group.numbers(starts[some])
-    rest = order[alone]
-    empty = lengths[rest] == 0
-    if empty.any():
-        numbers[rest[empty]] = shapes.numbers_of([b""])
-    rest = rest[~empty]
-    spans = zip(starts[rest].tolist(), lengths[rest].tolist(), strict=True)
-    numbers[rest] = shapes.numbers_of([blank(data[start : start + length]) for start, length in spans])
-    return numbers
-
-
-class _SameLength:
-    """Lines of one length, each copied into a room that is padded with the same bytes."""
-
-    def __init__(self, data: bytes, length: int, count: int, shapes: Shapes) -> None:
-        self._length, self._shapes = length, shapes
-        room = -(-length // ROOM) * ROOM
-        self._windows: npt.NDArray[Any] = np.ndarray((len(data) - room + 1,), f"V{room}", data, 0, (1,))
-        self.most = min(count, max(FEW, AT_ONCE // room))
-        lowest = np.full((self.most, room), BLANK, dtype=np.uint8)
-        lowest[:, length:] = 255
-        self._lowest = lowest.ravel()  # np.maximum of two arrays is ten times as fast as of array and number
-
-    def numbers(self, starts: Ints) -> Ints:
-        """The number of each line's shape."""
-        numbers = np.empty(len(starts), dtype=np.int64)
-        lines, left = self._blanked(starts), np.arange(len(starts))
-        while len(left) >= FEW:
-            middle = lines[len(lines) // 2]
-            others = _different(lines, middle)
-            numbers[left] = self._shapes.numbers_of(self._texts(middle))
-            lines, before, left = lines[others], len(left), left[others]
-            if (before - len(left)) * WORTH_COMPARING < before:
-                break
-        numbers[left] = self._shapes.numbers_of(self._texts(lines))
-        return numbers
-
-    def _blanked(self, starts: Ints) -> npt.NDArray[np.uint64]:
-        """A row of words for each line."""
-        text = self._windows[starts].view(np.uint8)
-        blank_in_place(text, self._lowest)
-        return text.view(np.uint64).reshape(len(starts), -1)
-
-    def _texts(self, lines: Words) -> list[bytes]:
-        text = lines.view(np.uint8).reshape(-1, len(self._lowest) // self.most)[:, : self._length]
-        texts: list[bytes] = np.ascontiguousarray(text).view(f"S{self._length}").ravel().tolist()
-        return texts
-
-
 def _text(line: bytes) -> str:
     """The blanked line, a character a byte: text is searched nine times as fast as bytes."""
     return numbers.blank(line).decode("latin-1")
-
-
-def _different(lines: Words, line: Words) -> Ints:
-    """The indices of the lines that are not equal to this line."""
-    unequal = lines.ravel() != np.tile(line, len(lines))
-    by_room = unequal.view(np.uint64).reshape(len(lines), -1)
-    different = by_room[:, 0]
-    for answers in by_room.T[1:]:
-        different = different | answers
-    indices: Ints = np.flatnonzero(different)
-    return indices
 
 
 def _cells(match: regex_engine.Match, line: bytes) -> tuple[Cell, ...]:

@@ -127,6 +127,26 @@ def test_engines_agree_on_lines_without_a_common_shape() -> None:
     both("".join(words).encode(), (pattern(rb"^x*y", b"loss", pairs=Pairs(PAIRS, Vocabulary())),))
 
 
+def test_engines_agree_on_numbers_of_every_length() -> None:
+    """Of up to three words, with commas that stand elsewhere in each, at the start of the data and behind it."""
+    whole = [f"{sign}{10**count // 7:,}" for count in range(13) for sign in ("", "-")]
+    fractions = [f"{1 / 7:.{count}f}"[1:] for count in range(1, 20)]
+    numbers = [a + b for a in whole for b in ("", *fractions)]
+    patterns = (pattern(rb"^", b"loss", pairs=Pairs(PAIRS, Vocabulary())),)
+    both("".join(f"loss: {number} | lr: {number}\n" * 3 for number in numbers).encode(), patterns)
+    seen = (
+        pattern(
+            rb"^(?P<step>\S+) (?P<loss>\S+)$", b" ", step=Field("step", "step"), loss=Field("loss", "loss")
+        ),
+    )
+    both(
+        "".join(
+            f"{a.replace(',', '')} {b}\n" * 3 for a, b in zip(numbers, reversed(numbers), strict=True)
+        ).encode(),
+        seen,
+    )
+
+
 def test_engines_agree_when_shapes_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gputel.analysis.logs.numpy_engine.shapes.MOST_SHAPES", 5)
     rng = random.Random(2)

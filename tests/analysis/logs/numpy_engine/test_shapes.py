@@ -9,8 +9,9 @@ import pytest
 from gputel.analysis.logs import formats, lines, regex_engine
 from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.names import Vocabulary
+from gputel.analysis.logs.numpy_engine.grouping import group_by_shape
 from gputel.analysis.logs.numpy_engine.numbers import blank
-from gputel.analysis.logs.numpy_engine.shapes import NOTHING, ONE_BY_ONE, Shapes, group_by_shape
+from gputel.analysis.logs.numpy_engine.shapes import NOTHING, ONE_BY_ONE, Shapes
 from gputel.analysis.logs.patterns import Field, Pairs, Pattern
 
 PAIRS = Pairs(re.compile(rb"(?P<key>[A-Za-z_]\w*): *(?P<value>[^|\s(]+)"), Vocabulary())
@@ -32,6 +33,26 @@ def test_lines_that_differ_in_digits_have_one_shape(count: int) -> None:
     numbers = group_by_shape(data, starts, lines.ends(data, starts), shapes_for())
     assert numbers[0] != numbers[1]
     assert numbers.tolist()[:-1] == numbers.tolist()[:2] * count
+
+
+def test_line_that_ends_like_the_room_behind_another_has_a_shape_of_its_own() -> None:
+    """A blanked slash is the byte that pads shorter lines."""
+    data = b"".join(b"%d/%s\n\n" % (i % 10, b"/" * (i % 3)) for i in range(60)) + b" " * 64
+    starts, shapes = lines.starts(data), shapes_for()
+    for _ in range(2):  # looked up, and then known
+        numbers = group_by_shape(data, starts, lines.ends(data, starts), shapes).tolist()[:-1]
+        assert numbers == [numbers[0], numbers[1], numbers[2], numbers[1], numbers[4], numbers[1]] * 20
+        assert len({*numbers}) == 4
+
+
+def test_lines_of_more_shapes_than_are_remembered_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gputel.analysis.logs.numpy_engine.known_lines._BITS", 3)
+    texts = [b"loss: 1%s.5 of %s" % (b"0" * (i % 7), b"9" * (i % 11)) for i in range(400)]
+    data = b"\n".join(texts) + b"\n" + b" " * 64
+    starts, shapes = lines.starts(data), shapes_for()
+    for _ in range(3):
+        numbers = group_by_shape(data, starts, lines.ends(data, starts), shapes).tolist()[:-1]
+        assert numbers == shapes.numbers_of([blank(text) for text in texts])
 
 
 def test_line_with_other_digits_in_a_name_is_a_variant() -> None:
