@@ -98,6 +98,19 @@ def _alike(data: bytes, begins: Ints, size: int) -> npt.NDArray[np.bool_]:
     return alike
 
 
+def _may_open(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+    """Whether each four bytes are the first of a head in brackets or of one that begins with a day or month."""
+    first = words & 0xFF
+    may: npt.NDArray[np.bool_] = (
+        (first == ord("(")) | (words >> 16 & 0xFF == ord(",")) | (words >> 24 == ord(","))
+    )
+    for word in _WORDS:
+        may |= words == word
+    may &= _OPENS[first]
+    may |= _DAY[first] & (words >> 24 == ord(" "))
+    return may
+
+
 def _candidates(data: bytes, starts: Ints) -> Ints:
     """The lines whose first bytes are those of a head, in order, as `starts` are."""
     inner = np.searchsorted(starts, len(data) - _BYTES)  # the last lines are looked at as they are
@@ -106,11 +119,8 @@ def _candidates(data: bytes, starts: Ints) -> Ints:
     rows = np.flatnonzero(_MAY_BEGIN[first])
     first, begins = first[rows], starts[rows]
     words = np.ndarray((max(len(data) - 3, 0),), "<u4", data, 0, (1,))[begins]
-    may = (first == ord("(")) | (words >> 16 & 0xFF == ord(",")) | (words >> 24 == ord(","))
-    for word in _WORDS:
-        may |= words == word
-    may &= _OPENS[first]
-    may |= _DAY[first] & (words >> 24 == ord(" "))
+    alike = bool((words == words[:1]).all())
+    may = _may_open(words[:1]).repeat(len(words)) if alike else _may_open(words)
     dated = np.flatnonzero(_DIGITS[first])
     dated = dated[text[begins[dated] + 4] == ord("-")]
     may[dated] = text[begins[dated] + 10] == ord("T")

@@ -8,9 +8,10 @@ latest moment at which the log can have been written. A timestamp without a zone
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
+from functools import partial
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -135,7 +136,10 @@ class Stamps:
             same[start:end] = False
         if (letters[same] != letters[same, :1]).any() or (letters[~same] - np.uint8(ord("0")) > 9).any():
             return None
-        return self._moments(found, {name: _number(letters[slice(*span)]) for name, span in spans.items()})
+        moments = self._moments(found, {name: _number(letters[slice(*span)]) for name, span in spans.items()})
+        if moments is None or len(moments) == letters.shape[1]:
+            return moments
+        return moments.repeat(letters.shape[1])
 
     def _moments(self, found: re.Match[bytes], part: dict[str, Ints]) -> Ints | None:
         fraction = part["f"] * 10 ** (9 - len(found["f"])) if "f" in part else 0
@@ -148,13 +152,11 @@ class Stamps:
             return self._on_their_days(ordered, moments, found)
         if "d" in part:
             month = part["mo"] if "mo" in part else _MONTHS[found["name"].lower()]
-            dates = part.get("y", np.array([_NO_YEAR])) * 10_000 + month * 100 + part["d"]
-            days, places = np.unique(dates, return_inverse=True)
+            dates = part.get("y", _NO_YEAR) * 10_000 + month * 100 + part["d"]
             try:
-                known = [_day(date // 10_000, date // 100 % 100, date % 100) for date in days.tolist()]
+                moments = moments + _day_by_day(dates, _day) * DAY
             except ValueError:
                 return None
-            moments = moments + np.array(known, dtype=np.int64)[places] * DAY
         if not turn:
             return moments
         moments = moments + self._turns * turn
@@ -168,14 +170,12 @@ class Stamps:
 
     def _on_their_days(self, dates: Ints, clocks: Ints, found: re.Match[bytes]) -> Ints | None:
         """Adds the days of dates whose numbers are in either order; None if one is no date."""
-        turns = dates[np.append(True, dates[1:] != dates[:-1])].tolist()
         try:
-            days = {each: self._day(each // 10_000, each // 100 % 100, each % 100, found) for each in turns}
+            return clocks + _day_by_day(dates, partial(self._day, found))
         except ValueError:
             return None
-        return clocks + np.array([days[each] for each in dates.tolist()], dtype=np.int64)
 
-    def _day(self, year: int, first: int, second: int, found: re.Match[bytes]) -> int:
+    def _day(self, found: re.Match[bytes], year: int, first: int, second: int) -> int:
         """When the day begins, as `Calendar` takes it; notes the order of its numbers."""
         if year not in _YEARS:
             raise ValueError(year)
@@ -237,7 +237,7 @@ class Stamps:
         hours = _hours(int(part["h"]), found)
         clock = (hours * 60 + int(part["mi"])) * 60 + int(part["s"] or 0) - _zone(part["z"])
         if "n1" in part:
-            day = self._day(int(part["y"]), int(part["n1"]), int(part["n2"]), found)
+            day = self._day(found, int(part["y"]), int(part["n1"]), int(part["n2"]))
             return day + clock * 1_000_000_000 + fraction
         if "d" not in part:
             return self._turned(clock * 1_000_000_000 + fraction, DAY, "date")
@@ -275,8 +275,19 @@ def _hours(hours: _Hours, found: re.Match[bytes]) -> _Hours:
     return hours if half is None else hours % 12 + 12 * (half.strip()[:1].lower() == b"p")
 
 
+def _day_by_day(dates: Ints, day: Callable[[int, int, int], int]) -> Ints:
+    """What `day` gives for the year, month and day of each date; it is asked where the date changes."""
+    begins = np.flatnonzero(np.append(True, dates[1:] != dates[:-1]))
+    turns = dates[begins].tolist()
+    days = {each: day(each // 10_000, each // 100 % 100, each % 100) for each in turns}
+    found = np.array([days[each] for each in turns], dtype=np.int64)
+    return found.repeat(np.diff(begins, append=len(dates)))
+
+
 def _number(digits: Letters) -> Ints:
-    """Rows of digits as numbers."""
+    """Rows of digits as numbers; a single one where all are equal, as dates mostly are."""
+    if (digits == digits[:, :1]).all():
+        digits = digits[:, :1]
     found = np.zeros(digits.shape[1], dtype=np.int64)
     for row in digits:
         found *= 10
