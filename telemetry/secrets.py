@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -137,7 +137,7 @@ def _is_value(name: str, word: str) -> bool:
 @lru_cache(maxsize=4096)
 def mask(text: str) -> str:
     """Free text, such as a shell command or a printed line, with its secrets masked."""
-    for rule in RULES:
+    for rule in rules():
         text = _masked(rule, text)
     return text
 
@@ -145,7 +145,7 @@ def mask(text: str) -> str:
 def star_out(line: bytes) -> bytes:
     """A printed line with a star for each byte of its secrets, so that offsets into the output stay right."""
     text = line.decode("latin-1")
-    for rule in RULES:
+    for rule in rules():
         text = _masked(rule, text, at_length=True)
     return text.encode("latin-1")
 
@@ -237,135 +237,139 @@ def _passwords() -> str:
     return "|".join([*commands, logins, archives])
 
 
-RULES = (
-    SecretPattern(
-        "private key",
-        re.compile(
-            r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?P<secret>.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S
+@cache
+def rules() -> tuple[SecretPattern, ...]:
+    """What secrets look like; compiled when the first text is masked, as most readers of logs mask none."""
+    return (
+        SecretPattern(
+            "private key",
+            re.compile(
+                r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?P<secret>.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+                re.S,
+            ),
         ),
-    ),
-    SecretPattern(
-        "webhook",
-        re.compile(
-            r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/"
-            r"|\.webhook\.office\.com/|chat\.googleapis\.com/v1/spaces/|api\.telegram\.org/bot)(?P<secret>[^\s\"'<>]+)",
-            re.I,
+        SecretPattern(
+            "webhook",
+            re.compile(
+                r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/"
+                r"|\.webhook\.office\.com/|chat\.googleapis\.com/v1/spaces/|api\.telegram\.org/bot)(?P<secret>[^\s\"'<>]+)",
+                re.I,
+            ),
         ),
-    ),
-    SecretPattern(
-        "account in an address",
-        re.compile(r"\b(?:https?|ftps?|wss?|git\+https?)://(?!git@)(?P<secret>[^\s/\"'?#]+)@", re.I),
-    ),
-    SecretPattern(
-        "password in an address",
-        re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"']*:(?P<secret>[^\s/\"']+)@", re.I),
-    ),
-    SecretPattern(
-        "password before a host",
-        re.compile(
-            r"(?<![\w/@:.-])[A-Za-z_][\w.+-]*:(?P<secret>[^\s:@/\"'=,;]{3,})@"
-            r"(?P<host>(?:[A-Za-z][\w-]*(?:\.[\w-]+)+|localhost|\d+(?:\.\d+){3}|[A-Za-z][\w-]*(?=[:/])))"
+        SecretPattern(
+            "account in an address",
+            re.compile(r"\b(?:https?|ftps?|wss?|git\+https?)://(?!git@)(?P<secret>[^\s/\"'?#]+)@", re.I),
         ),
-        _is_account,
-    ),
-    SecretPattern(
-        "header",
-        re.compile(
-            r"(?P<head>\bauthorization\W{1,4})?\b(?:Bearer|Basic|Token|ApiKey)\s+(?P<secret>[\w.~+/=-]{3,})",
-            re.I,
+        SecretPattern(
+            "password in an address",
+            re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"']*:(?P<secret>[^\s/\"']+)@", re.I),
         ),
-        lambda match: bool(match["head"]) or _is_long_key(match["secret"]),
-    ),
-    SecretPattern(
-        "header option",
-        re.compile(
-            r"(?<![\w-])(?:-H|--header)[ =]?[\"']?(?P<name>[A-Za-z][\w-]*):[ \t]*(?P<secret>[^\"'\n]+)"
+        SecretPattern(
+            "password before a host",
+            re.compile(
+                r"(?<![\w/@:.-])[A-Za-z_][\w.+-]*:(?P<secret>[^\s:@/\"'=,;]{3,})@"
+                r"(?P<host>(?:[A-Za-z][\w-]*(?:\.[\w-]+)+|localhost|\d+(?:\.\d+){3}|[A-Za-z][\w-]*(?=[:/])))"
+            ),
+            _is_account,
         ),
-        _named,
-    ),
-    SecretPattern(
-        "query",
-        re.compile(
-            r"[?&](?:sig|se?cret|key|code|token|[\w-]*[-_](?:key|token|secret|signature|credential)"
-            r"|X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|AWSAccessKeyId|Signature|apikey|password)"
-            r"=(?P<secret>[^&\s\"'#]+)",
-            re.I,
+        SecretPattern(
+            "header",
+            re.compile(
+                r"(?P<head>\bauthorization\W{1,4})?\b(?:Bearer|Basic|Token|ApiKey)\s+(?P<secret>[\w.~+/=-]{3,})",
+                re.I,
+            ),
+            lambda match: bool(match["head"]) or _is_long_key(match["secret"]),
         ),
-    ),
-    SecretPattern(
-        "JSON",
-        re.compile(
-            r"\\?[\"'](?P<name>[A-Za-z_][\w.-]*)\\?[\"']\s*:\s*\\?[\"'](?P<secret>(?:[^\"'\\]|\\(?![\"']).)*)\\?[\"']"
+        SecretPattern(
+            "header option",
+            re.compile(
+                r"(?<![\w-])(?:-H|--header)[ =]?[\"']?(?P<name>[A-Za-z][\w-]*):[ \t]*(?P<secret>[^\"'\n]+)"
+            ),
+            _named,
         ),
-        _named,
-    ),
-    SecretPattern(
-        "assignment",
-        re.compile(rf"(?P<name>[A-Za-z_][\w.-]*)\s*=\s*(?P<secret>{QUOTED}|[^\s;,&|'\"]+)"),
-        _named,
-    ),
-    SecretPattern(
-        "colon",
-        re.compile(rf"(?P<name>[A-Za-z_][\w.-]*):[ \t]*(?P<secret>{QUOTED}|[^\s;,&|'\"/}}]+)"),
-        _named_in_prose,
-    ),
-    SecretPattern(
-        "option",
-        re.compile(rf"(?<![\w-])(?P<name>--?[A-Za-z][\w.-]*)\s+(?!--)(?P<secret>{QUOTED}|[^\s;,&|'\"]+)"),
-        _named,
-    ),
-    SecretPattern(
-        "setting",
-        re.compile(
-            r"(?<![\w-])(?:set(?:env)?\s+(?:-\w+\s+)*|(?=(?:add-)?authtoken\s))(?P<name>[A-Za-z][\w.-]*)"
-            rf"\s+(?P<secret>{QUOTED}|[^\s;&|'\"-][^\s;&|'\"]*)"
+        SecretPattern(
+            "query",
+            re.compile(
+                r"[?&](?:sig|se?cret|key|code|token|[\w-]*[-_](?:key|token|secret|signature|credential)"
+                r"|X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|AWSAccessKeyId|Signature|apikey|password)"
+                r"=(?P<secret>[^&\s\"'#]+)",
+                re.I,
+            ),
         ),
-        lambda match: _is_set(match["name"]) and _named(match),
-    ),
-    SecretPattern(
-        "password option",
-        re.compile(rf"(?<![\w-])(?:{_passwords()})\s*(?!-)(?P<secret>{QUOTED}|[^\s;&|'\"]+)"),
-    ),
-    SecretPattern(
-        "piped password",
-        re.compile(
-            rf"\becho\s+(?:-n\s+)?(?!\$)(?P<secret>{QUOTED}|[^\s|]+)\s*\|{ARGUMENTS}--(?:password-stdin|with-token)\b"
+        SecretPattern(
+            "JSON",
+            re.compile(
+                r"\\?[\"'](?P<name>[A-Za-z_][\w.-]*)\\?[\"']\s*:\s*\\?[\"'](?P<secret>(?:[^\"'\\]|\\(?![\"']).)*)\\?[\"']"
+            ),
+            _named,
         ),
-    ),
-    SecretPattern(
-        "user option",
-        re.compile(
-            rf"(?<![\w-])(?:curl\s(?:{ARGUMENTS}\s)?(?:-[A-Za-z]*[uU]\s*|--(?:proxy-)?user[ =])"
-            rf"|smbclient\s(?:{ARGUMENTS}\s)?(?:-U\s*|--user[ =]))[\"']?[^\s:%\"']+[:%](?P<secret>[^\s\"']+)"
+        SecretPattern(
+            "assignment",
+            re.compile(rf"(?P<name>[A-Za-z_][\w.-]*)\s*=\s*(?P<secret>{QUOTED}|[^\s;,&|'\"]+)"),
+            _named,
         ),
-    ),
-    SecretPattern(
-        "key by its prefix",
-        re.compile(
-            r"""(?<![\w-])(?P<secret> (?:hf|api_org|gh[pousr]|npm|dop_v1|doo_v1|r8|gsk|tgp_v1|rpa|shpat|wandb_v1
-                  |dckr_pat|pplx|xai|lsv2_(?:pt|sk)|sq0[a-z]{3})[_-][A-Za-z0-9_]{16,}
-                | github_pat_\w{16,} | gl(?:pat|ptt|rt)-[\w-]{16,} | xox[abeprs]-[\w-]{10,} | xapp-[\w-]{20,}
-                | A(?:KIA|SIA)[A-Z0-9]{16} | AIza[\w-]{30,} | ya29\.[\w-]{20,} | SG\.[\w-]{16,}\.[\w-]{16,}
-                | eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]*)? | hv[sb]\.[\w-]{20,} | pypi-[\w-]{20,}
-                | AGE-SECRET-KEY-\w{20,}
-                | nvapi-[\w-]{24,} | tskey-[\w-]{16,} )(?![\w-])""",
-            re.X,
+        SecretPattern(
+            "colon",
+            re.compile(rf"(?P<name>[A-Za-z_][\w.-]*):[ \t]*(?P<secret>{QUOTED}|[^\s;,&|'\"/}}]+)"),
+            _named_in_prose,
         ),
-        _is_prefixed_key,
-    ),
-    SecretPattern(
-        "key with parts",
-        re.compile(r"(?<![\w-])(?P<secret>(?:sk|pk|rk|local)[-_][\w-]{16,})"),
-        _has_long_part,
-    ),
-    SecretPattern(
-        "key with slashes",
-        re.compile(r"(?<![\w/+.@-])(?P<secret>[A-Za-z0-9/+]{40})(?![\w/+=.-])"),
-        _is_no_path,
-    ),
-    SecretPattern(
-        "random word",
-        re.compile(r"(?<![\w/.@-])(?P<secret>[A-Za-z0-9+_]{32,}={0,2})(?![\w/.-])"),
-        _looks_random,
-    ),
-)
+        SecretPattern(
+            "option",
+            re.compile(rf"(?<![\w-])(?P<name>--?[A-Za-z][\w.-]*)\s+(?!--)(?P<secret>{QUOTED}|[^\s;,&|'\"]+)"),
+            _named,
+        ),
+        SecretPattern(
+            "setting",
+            re.compile(
+                r"(?<![\w-])(?:set(?:env)?\s+(?:-\w+\s+)*|(?=(?:add-)?authtoken\s))(?P<name>[A-Za-z][\w.-]*)"
+                rf"\s+(?P<secret>{QUOTED}|[^\s;&|'\"-][^\s;&|'\"]*)"
+            ),
+            lambda match: _is_set(match["name"]) and _named(match),
+        ),
+        SecretPattern(
+            "password option",
+            re.compile(rf"(?<![\w-])(?:{_passwords()})\s*(?!-)(?P<secret>{QUOTED}|[^\s;&|'\"]+)"),
+        ),
+        SecretPattern(
+            "piped password",
+            re.compile(
+                rf"\becho\s+(?:-n\s+)?(?!\$)(?P<secret>{QUOTED}|[^\s|]+)\s*\|{ARGUMENTS}--(?:password-stdin|with-token)\b"
+            ),
+        ),
+        SecretPattern(
+            "user option",
+            re.compile(
+                rf"(?<![\w-])(?:curl\s(?:{ARGUMENTS}\s)?(?:-[A-Za-z]*[uU]\s*|--(?:proxy-)?user[ =])"
+                rf"|smbclient\s(?:{ARGUMENTS}\s)?(?:-U\s*|--user[ =]))[\"']?[^\s:%\"']+[:%](?P<secret>[^\s\"']+)"
+            ),
+        ),
+        SecretPattern(
+            "key by its prefix",
+            re.compile(
+                r"""(?<![\w-])(?P<secret> (?:hf|api_org|gh[pousr]|npm|dop_v1|doo_v1|r8|gsk|tgp_v1|rpa|shpat|wandb_v1
+                      |dckr_pat|pplx|xai|lsv2_(?:pt|sk)|sq0[a-z]{3})[_-][A-Za-z0-9_]{16,}
+                    | github_pat_\w{16,} | gl(?:pat|ptt|rt)-[\w-]{16,} | xox[abeprs]-[\w-]{10,} | xapp-[\w-]{20,}
+                    | A(?:KIA|SIA)[A-Z0-9]{16} | AIza[\w-]{30,} | ya29\.[\w-]{20,} | SG\.[\w-]{16,}\.[\w-]{16,}
+                    | eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]*)? | hv[sb]\.[\w-]{20,} | pypi-[\w-]{20,}
+                    | AGE-SECRET-KEY-\w{20,}
+                    | nvapi-[\w-]{24,} | tskey-[\w-]{16,} )(?![\w-])""",
+                re.X,
+            ),
+            _is_prefixed_key,
+        ),
+        SecretPattern(
+            "key with parts",
+            re.compile(r"(?<![\w-])(?P<secret>(?:sk|pk|rk|local)[-_][\w-]{16,})"),
+            _has_long_part,
+        ),
+        SecretPattern(
+            "key with slashes",
+            re.compile(r"(?<![\w/+.@-])(?P<secret>[A-Za-z0-9/+]{40})(?![\w/+=.-])"),
+            _is_no_path,
+        ),
+        SecretPattern(
+            "random word",
+            re.compile(r"(?<![\w/.@-])(?P<secret>[A-Za-z0-9+_]{32,}={0,2})(?![\w/.-])"),
+            _looks_random,
+        ),
+    )

@@ -16,16 +16,17 @@ from dataclasses import replace
 import numpy as np
 
 from gputel.analysis.logs.lines import ESCAPES, Chunk
+from gputel.analysis.logs.patterns import lazy_regex
 
-_BEGINS = re.compile(rb'\s*\{\s*\n\s*"(?:cells|nbformat|metadata)"\s*:')
-_OPENS = re.compile(rb'\s*"(?:text|traceback|text/plain)"\s*:\s*\[\s*$')
-_STRING = re.compile(rb'\s*(?:"(?:text|text/plain)"\s*:\s*)?(?P<text>"(?:[^"\\]|\\.)*")\s*,?\s*$')
-_NAMED = re.compile(rb'\s*"(?:text|text/plain)"\s*:\s*"')
-_ENDS = re.compile(rb"[\r\n]+")
-_CELL = re.compile(rb'\s*"cell_type"\s*:')
-_HTML = re.compile(rb'\s*"text/html"\s*:\s*(?P<list>\[\s*$)?')
-_TAGS = re.compile(r"<tr(?P<style>[^>]*)>|<t(?P<kind>[hd])[^>]*>(?P<cell>[^<]*)</t[hd]>|(?P<ends></tr>)")
-_HTML_STRING = re.compile(rb'\s*(?:"text/html"\s*:\s*)?(?P<text>"(?:[^"\\]|\\.)*")\s*,?\s*$')
+_BEGINS = lazy_regex(rb'\s*\{\s*\n\s*"(?:cells|nbformat|metadata)"\s*:')
+_OPENS = lazy_regex(rb'\s*"(?:text|traceback|text/plain)"\s*:\s*\[\s*$')
+_STRING = lazy_regex(rb'\s*(?:"(?:text|text/plain)"\s*:\s*)?(?P<text>"(?:[^"\\]|\\.)*")\s*,?\s*$')
+_NAMED = lazy_regex(rb'\s*"(?:text|text/plain)"\s*:\s*"')
+_ENDS = lazy_regex(rb"[\r\n]+")
+_CELL = lazy_regex(rb'\s*"cell_type"\s*:')
+_HTML = lazy_regex(rb'\s*"text/html"\s*:\s*(?P<list>\[\s*$)?')
+_TAGS = lazy_regex(r"<tr(?P<style>[^>]*)>|<t(?P<kind>[hd])[^>]*>(?P<cell>[^<]*)</t[hd]>|(?P<ends></tr>)")
+_HTML_STRING = lazy_regex(rb'\s*(?:"text/html"\s*:\s*)?(?P<text>"(?:[^"\\]|\\.)*")\s*,?\s*$')
 
 
 class NotebookText:

@@ -195,7 +195,8 @@ def save_end(lines: Sequence[bytes], stamps: Stamps) -> SaveEnd | None:
     """Returns when the last save that these lines report ended; None if they report none, or have no timestamps."""
     for place in range(len(lines) - 1, -1, -1):
         alike_line = alike(lines[place])
-        if sign_of(alike_line) is SAVE and not save_words(alike_line).is_other:
+        may_save = SAVE.regex.search(alike_line) is not None  # spares all other signs
+        if may_save and sign_of(alike_line) is SAVE and not save_words(alike_line).is_other:
             times = [stamps.read(line[:PREFIX]) for line in lines[place:]]
             behind = next((time for time in times[1:] if time is not None), None)
             return None if times[0] is None else SaveEnd(times[0], behind)
