@@ -26,7 +26,7 @@ class Counting:
     def __init__(self) -> None:
         self.has_fractions = False  # an epoch with a fraction was printed: no epoch of this log is a step
         self._announced = AnnouncedEpochs()
-        self._passes = 0  # of a bar since its epoch was left
+        self.passes = 0  # of a bar since its epoch was left
         self._epochs_are_steps = False
         self._reached: float | None = None  # the epoch that the last record has for its step
         self._zero_based = False
@@ -44,12 +44,12 @@ class Counting:
         """Sets the epoch of later lines that name none."""
         named = {name: cells[name] for name in ("epoch", "epochs") if name in cells}
         self._announced.announce(named, rank)
-        self._passes = 0
+        self.passes = 0
 
     def leave_epoch(self, rank: str | None) -> None:
         """Forgets the announced epoch, whose bar has begun once more: the line of the next one is missing."""
         self._announced.leave(rank)
-        self._passes += 1
+        self.passes += 1
 
     def from_zero(self, pattern: Pattern) -> bool:
         """Whether epochs count from 0; a log that begins with batch 0 of epoch 1 counts from 1 in any format."""
@@ -131,8 +131,8 @@ class Counting:
         step = line.shape.step(cells, self._zero_based)
         if step is not None:
             return ("step", step), step
-        if self._passes:
-            return ("pass", self._passes), None
+        if self.passes:
+            return ("pass", self.passes), None
         if "total" in cells:
             cells.setdefault("total_steps", cells["total"])
         return ("count", cells.get("count", -1.0)), cells.get("count")

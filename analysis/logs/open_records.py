@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gputel.analysis.logs.counting import BarKey, Counting
-from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages
 from gputel.analysis.logs.evaluations import Evaluations
 from gputel.analysis.logs.frames import Rows
 from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, COUNTS, PLACES
@@ -56,8 +56,10 @@ class OpenRecords:
         if draft:
             draft.add(line, step)
         elif line.pattern.role == "train" or (self._is_boxed and line.rank not in self.drafts):
+            place = self._end_bar(line, step)
             self.close(line.rank)
             draft = self.drafts[line.rank] = OpenRecord(line, step, line.metrics(), line.evaluations())
+            draft.place = place
             self._join(draft)
         else:
             self._repeat(line, step)
@@ -65,6 +67,24 @@ class OpenRecords:
         begins = line.shape.record or (draft.is_record and line.pattern.role == "train")
         if (begins and draft.place is None) or (is_placed and draft.place):
             self._begin(draft)
+
+    def _end_bar(self, line: ParsedLine, step: float | None) -> PhaseAttempt | None:
+        """Leaves the record of an epoch to a line that gives its results below the bar; the place of that record.
+
+        The bar's own figures are of its last batch.
+        """
+        bar = self.drafts.get(line.rank)
+        if (
+            line.pattern.ends is None
+            or bar is None
+            or bar.redraw is None
+            or bar.step != step
+            or not bar.place
+        ):
+            return None
+        self.partials.append(bar.row(bar.place))
+        del self.drafts[line.rank]
+        return bar.place
 
     def _repeat(self, line: ParsedLine, step: float | None) -> None:
         """Takes a part that the open record has already: of the next record, if a later step and a loss follow.
@@ -219,6 +239,8 @@ class OpenRecords:
         """Whether a bar that had come to its end begins once more in an epoch that was announced for one."""
         if draft.redraw is None or draft.redraw[0] not in ("epoch", "pass") or "epoch" in line.cells:
             return False
+        if draft.redraw[0] == "epoch" and self._counting.epoch({}, line.rank) != draft.redraw[1]:
+            return False  # a line in between has named the next one
         total, count = line.cells.get("total"), line.cells.get("count")
         return total is not None and count is not None and draft.redraw[2] >= total > count
 

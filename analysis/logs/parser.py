@@ -33,7 +33,7 @@ from gputel.analysis.logs.unread_lines import UnreadLines
 if TYPE_CHECKING:
     from gputel.analysis.logs.infer import Inferred
 
-    Infer = Callable[[bytes, int], Inferred | None]
+    Infer = Callable[[bytes, int, int], Inferred | None]
 
 SAMPLES = (1 << 20, 8 << 20)  # bytes after which to infer an unknown format; after the last it is given up
 # A word that settings have: only lines with one are searched for them.
@@ -286,9 +286,10 @@ class Parser:
             return None
         if not nothing and self.records.begun:
             some = candidates(lines)
-            return self._infer(some, sum(self.hits.values())) if may_recur_or_measure(some) else None
-        inferred = self._infer(lines, 0)
-        return inferred if inferred or lines.count(b"\n") < LONG else self._infer(candidates(lines), 0)
+            read = sum(self.hits.values())
+            return self._infer(some, read, self.records.passes) if may_recur_or_measure(some) else None
+        inferred = self._infer(lines, 0, 0)
+        return inferred if inferred or lines.count(b"\n") < LONG else self._infer(candidates(lines), 0, 0)
 
     def _is_nothing(self) -> bool:
         """Whether the matching formats read nothing, or passed over the losses: the log is in none of them."""
@@ -367,8 +368,8 @@ def _is_ready(chunks: list[Chunk]) -> bool:
     return len(chunks) == 1 and chunks[0].starts is not None and chunks[0].data.endswith(b"\n")
 
 
-def infer(sample: bytes, records: int) -> Inferred | None:
+def infer(sample: bytes, records: int, passes: int) -> Inferred | None:
     """Infers a format; the import waits until it is needed, as most logs are of a known format."""
     from gputel.analysis.logs import infer as guess
 
-    return guess.infer(sample, records=records)
+    return guess.infer(sample, records=records, passes=passes)

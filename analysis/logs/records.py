@@ -70,6 +70,11 @@ class Assembler:
         return self.steps.count > 0 or self._handed_over or any(draft.place for draft in self.drafts())
 
     @property
+    def passes(self) -> int:
+        """How often the count of records, or a bar of which only the end is printed, has begun."""
+        return max(len(self.steps.places()), self._counting.passes + 1)
+
+    @property
     def at_last_step(self) -> bool:
         """Whether the last record was of the last step of the last epoch."""
         return self._records.at_last_step

@@ -81,11 +81,11 @@ class Inferred:
         )
 
 
-def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | None:
+def infer(data: bytes, title: str = "inferred", records: int = 0, passes: int = 0) -> Inferred | None:
     """Infers the format of clean lines; None where nothing in them looks like training.
 
-    Other formats have read this many `records` of the same log. The lines that are left must then say more to be
-    records.
+    Other formats have read this many `records` of the same log, whose steps began again in so many `passes`. The
+    lines that are left must then say more to be records.
     """
     lines = data.split(b"\n", MOST_LINES)[:MOST_LINES]
     bare = strip_prefixes(lines)
@@ -106,6 +106,10 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
         chosen = _chosen(candidates, main, lines) if main else []
     if main is None or not chosen:
         return None
+    bars = [line for line in chosen if line.role == "bar" and "epoch" not in line.columns]
+    passes = blocks.passes(bars[0]) if len(bars) == 1 else passes
+    if (records or bars) and (ends := blocks.first_below_passes(main, passes)) is not None:
+        chosen = [replace(line, ends=ends) if line.shape is main.shape else line for line in chosen]
     opening = [c for c in chosen if not c.metrics and c.role != "tested"]
     headings = [*found.tables()] if found else announcements.patterns(main, bare, opening)
     chosen = [c for c in chosen if not (headings and c.role == "tested")]  # they announce a loop

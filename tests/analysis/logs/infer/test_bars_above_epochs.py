@@ -1,0 +1,63 @@
+"""A bar that names no epoch, above a line that gives the results of each epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from gputel.analysis.logs.log import Log
+
+Read = Callable[[str], Log]
+FOOT = "Epoch {e}/9 | Train Loss: {t:.4f} | Val Loss: {v:.4f}"
+
+
+def bar(count: int, loss: float) -> str:
+    return f"Training: {2 * count}%|##  | {count}/50 [00:{count}<00:{50 - count}, 9.8it/s, loss={loss:.4f}]"
+
+
+def training(foot: str = FOOT, counts: Sequence[int] = (20, 40, 50), first: int = 1, every: int = 1) -> str:
+    text = ""
+    for epoch in range(first, 10):
+        text += "\r".join(bar(count, 3 / (epoch + count / 40)) for count in counts) + "\n"
+        if epoch % every == 0:
+            text += foot.format(e=epoch, t=3.1 / (epoch + 1), v=3.5 / (epoch + 1)) + "\n"
+    return text
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("counts", [(20, 40, 50), (50,)])
+@pytest.mark.parametrize(
+    "foot",
+    [
+        FOOT,
+        "2024-03-01 10:00:{e:02},123 - INFO - Epoch {e}: train_loss={t:.4f}, val_loss={v:.4f}",
+        "第{e}轮 训练损失: {t:.4f} 验证损失: {v:.4f}",
+    ],
+)
+def test_results_below_a_bar_are_the_record_of_its_epoch(
+    foot: str, counts: Sequence[int], first: int, read: Read
+) -> None:
+    log = read(training(foot, counts, first))
+    epochs = [*range(first, 10)]
+    assert log.records["step"].to_list() == log.evals["step"].to_list() == epochs
+    assert log.records["loss"].to_list() == [round(3.1 / (epoch + 1), 4) for epoch in epochs]
+    assert (log.partials.height, log.doubts) == (len(counts) * len(epochs), ())
+
+
+def test_bar_of_which_a_line_gives_the_validation_alone_is_the_record_of_its_epoch(read: Read) -> None:
+    log = read(training("Epoch {e}: val_loss {v:.4f}, val_acc: 0.{e}1"))
+    assert log.records["step"].to_list() == [*range(1, 10)]
+    assert log.records["loss"].to_list() == [round(3 / (epoch + 1.25), 4) for epoch in range(1, 10)]
+    assert log.evals.filter(name="val_loss")["step"].to_list() == [*range(1, 10)]
+
+
+def test_bar_that_breaks_off_is_of_the_epoch_after_the_last_line(read: Read) -> None:
+    whole = training()
+    log = read(whole[: whole.rindex("Epoch")])
+    assert log.records["step"].to_list() == [*range(1, 10)]
+    assert log.records["loss"].to_list()[-1] == round(3 / (9 + 1.25), 4)
+
+
+def test_bars_that_no_line_ends_one_by_one_are_doubtful(read: Read) -> None:
+    assert [doubt.what for doubt in read(training(every=2)).doubts] == ["steps-fall"]
