@@ -74,13 +74,10 @@ class OpenRecords:
         The bar's own figures are of its last batch.
         """
         bar = self.drafts.get(line.rank)
-        if (
-            line.pattern.ends is None
-            or bar is None
-            or bar.redraw is None
-            or bar.step != step
-            or not bar.place
-        ):
+        if bar is None or bar.redraw is None or bar.step != step or not bar.place:
+            return None
+        has_loss = bar.redraw[0] == "epoch" and "loss" in bar.cells and "loss" in line.cells
+        if not has_loss and line.pattern.ends is None:
             return None
         self.partials.append(bar.row(bar.place))
         del self.drafts[line.rank]

@@ -45,6 +45,14 @@ def test_results_below_a_bar_are_the_record_of_its_epoch(
     assert (log.partials.height, log.doubts) == (len(counts) * len(epochs), ())
 
 
+def test_results_below_a_bar_that_names_its_epoch_are_its_record(read: Read) -> None:
+    passes = training().split("\n")
+    named = [line.replace("Training:", f"Epoch {1 + at // 2}/9:") for at, line in enumerate(passes)]
+    log = read("\n".join(named))
+    assert log.records["step"].to_list() == [*range(1, 10)]
+    assert log.records["loss"].to_list() == [round(3.1 / (epoch + 1), 4) for epoch in range(1, 10)]
+
+
 def test_bar_of_which_a_line_gives_the_validation_alone_is_the_record_of_its_epoch(read: Read) -> None:
     log = read(training("Epoch {e}: val_loss {v:.4f}, val_acc: 0.{e}1"))
     assert log.records["step"].to_list() == [*range(1, 10)]
