@@ -165,9 +165,10 @@ def _in_full(loss: float, again: float) -> float:
 
 
 def _is_of(loss: float, rounded: float) -> bool:
-    """Whether the other is this loss, rounded."""
+    """Whether the other is this loss, rounded; 1.0 may be 0.97, but for 0.7 it has been printed in full."""
     _, _, decimals = f"{rounded:f}".rstrip("0").partition(".")
-    return math.isfinite(loss) and round(loss, len(decimals)) == rounded
+    near = math.isfinite(loss) and abs(loss - rounded) <= _NEAR * abs(rounded)
+    return near and round(loss, len(decimals)) == rounded
 
 
 def _is_counted(line: ParsedLine) -> bool:
@@ -176,6 +177,7 @@ def _is_counted(line: ParsedLine) -> bool:
 
 
 _NEVER = float("-inf")
+_NEAR = 0.05  # how far a loss may be from its rounded form, by its share
 _ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 _AHEAD = 3  # records by which one rank may be ahead of another
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gputel.analysis.logs.counting import BarKey, Counting
-from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
 from gputel.analysis.logs.evaluations import Evaluations
 from gputel.analysis.logs.frames import Rows
 from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, COUNTS, PLACES
 from gputel.analysis.logs.patterns import Field
 
 RATES = ("lr", "lrm")  # in effect from the line on
+LASTING = ("total_steps", *RATES)
 
 
 class OpenRecords:
@@ -56,10 +57,12 @@ class OpenRecords:
         if draft:
             draft.add(line, step)
         elif line.pattern.role == "train" or (self._is_boxed and line.rank not in self.drafts):
-            place = self._end_bar(line, step)
+            bar = self._end_bar(line, step)
             self.close(line.rank)
             draft = self.drafts[line.rank] = OpenRecord(line, step, line.metrics(), line.evaluations())
-            draft.place = place
+            if bar:
+                draft.place = bar.place
+                draft.cells = {name: bar.cells[name] for name in LASTING if name in bar.cells} | draft.cells
             self._join(draft)
         else:
             self._repeat(line, step)
@@ -68,10 +71,10 @@ class OpenRecords:
         if (begins and draft.place is None) or (is_placed and draft.place):
             self._begin(draft)
 
-    def _end_bar(self, line: ParsedLine, step: float | None) -> PhaseAttempt | None:
-        """Leaves the record of an epoch to a line that gives its results below the bar; the place of that record.
+    def _end_bar(self, line: ParsedLine, step: float | None) -> OpenRecord | None:
+        """Takes back the record of the epoch's bar where a line below gives the results of the epoch.
 
-        The bar's own figures are of its last batch.
+        The bar's own figures are of its last batch, but for what is in effect in all of them.
         """
         bar = self.drafts.get(line.rank)
         if bar is None or bar.redraw is None or bar.step != step or not bar.place:
@@ -80,8 +83,7 @@ class OpenRecords:
         if not has_loss and line.pattern.ends is None:
             return None
         self.partials.append(bar.row(bar.place))
-        del self.drafts[line.rank]
-        return bar.place
+        return self.drafts.pop(line.rank)
 
     def _repeat(self, line: ParsedLine, step: float | None) -> None:
         """Takes a part that the open record has already: of the next record, if a later step and a loss follow.
