@@ -39,7 +39,7 @@ from gputel.analysis.logs.infer.settings import without_settings
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
 from gputel.analysis.logs.infer.torn import is_torn
 from gputel.analysis.logs.line_prefixes import strip_prefixes
-from gputel.analysis.logs.names import is_evaluation
+from gputel.analysis.logs.names import is_evaluation, legal
 from gputel.analysis.logs.patterns import RECORDS
 
 MOST_LINES = 40_000
@@ -168,10 +168,12 @@ def _frequent(all_shapes: Sequence[LineShape]) -> list[LineShape]:
 def _evaluates_beside(line: Candidate) -> bool:
     """Whether it evaluates, in a log of a known format: it recurs with other values, or says only the loss.
 
-    A lone `loss = 0.72` below a heading repeats one of the figures beside it. Without a word for evaluating, a
-    score that is computed on held-out data must say its place.
+    A lone `loss = 0.72` below a heading repeats one of the figures beside it, but `Train loss: 0.72` is the mean of
+    an epoch. Without a word for evaluating, a score that is computed on held-out data must say its place.
     """
     again = line.shape.count > 1 and bool(line.changing)
+    if line.role == "train" and line.is_terse and not line.place and line.columns == ["loss"]:
+        return again and TRAINED.match(legal(line.metrics[0].source).lower()) is not None
     if line.role == "other" and line.place and not line.place.guessed and line.scores_held_out:
         return again and not SUMMARY.search(line.shape.spoken)
     says = EVALUATION.search(line.shape.spoken) and not SUMMARY.search(line.shape.spoken)
