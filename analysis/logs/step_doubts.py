@@ -164,7 +164,10 @@ def totals(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def _total_of_another(log: ParsedRows) -> Iterator[Doubt]:
-    """A first bar that lacks the line of its epoch: its batches are steps, and below it the epochs are."""
+    """A first bar that lacks the line of its epoch: its batches are steps, and below it the epochs are.
+
+    So it is where the line was cut off, and where each stands below its bar.
+    """
     runs = log.records.group_by("phase", "attempt", maintain_order=True).agg(
         pl.col("step").first(), pl.col("step").last().alias("end"), pl.col("total_steps", "line").last()
     )
@@ -173,7 +176,13 @@ def _total_of_another(log: ParsedRows) -> Iterator[Doubt]:
     first, second = runs.rows(named=True)
     began = log.events.filter((pl.col("kind") == "restart") & (pl.col("text") == BEGIN_AGAIN)).height
     goes_on = second["step"] is not None and 1 < second["step"] < first["end"]
-    if began and goes_on and first["end"] == first["total_steps"] != second["total_steps"] is not None:
+    epochs, records = (rows["line"] for rows in (log.events.filter(kind="epoch"), log.records))
+    are_below = min(records) < min(epochs, default=0) and max(epochs, default=0) > max(records)
+    if (
+        began
+        and (goes_on or are_below)
+        and first["end"] == first["total_steps"] != second["total_steps"] is not None
+    ):
         yield about_reading(
             "two-totals",
             f"records count to {first['end']:,}, and then from {second['step']:,} to {second['total_steps']:,.0f}",

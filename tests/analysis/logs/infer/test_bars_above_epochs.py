@@ -69,3 +69,49 @@ def test_bar_that_breaks_off_is_of_the_epoch_after_the_last_line(read: Read) -> 
 
 def test_bars_that_no_line_ends_one_by_one_are_doubtful(read: Read) -> None:
     assert [doubt.what for doubt in read(training(every=2)).doubts] == ["steps-fall"]
+
+
+def test_bars_of_both_sets_above_a_line_of_results(read: Read) -> None:
+    """The bars name their epoch; what is in effect in all of it, as the rate is, stays in the record."""
+    text = ""
+    for epoch in range(1, 9):
+        for kind, loss in (("Train", 3 / (epoch + 1)), ("Val", 4 / (epoch + 1))):
+            head = f"Epoch {epoch}/8 [{kind}]"
+            text += f"{head}: 100%|##| 50/50 [00:10<00:00, 9.8it/s, loss={loss:.4f}, lr=0.00{epoch}]\n"
+        results = f"Train Loss: {3.1 / epoch:.4f} | Train Acc: 4{epoch}.5% | Val Loss: {3.5 / epoch:.4f}"
+        text += f"Epoch {epoch}: {results}\n"
+    log = read(text)
+    assert log.records.select("step", "total_steps", "loss", "lr").rows() == [
+        (epoch, 8, round(3.1 / epoch, 4), epoch / 1000) for epoch in range(1, 9)
+    ]
+    assert log.evals["value"].to_list() == [round(3.5 / epoch, 4) for epoch in range(1, 9)]
+
+
+def test_whole_number_is_the_rounded_loss_of_a_bar_only_near_to_it(read: Read) -> None:
+    text = "".join(
+        f"Epoch {epoch}/9: 100%|##| 50/50 [00:10<00:00, 9.8it/s, loss={0.75 * epoch:.4f}]\n"
+        f"Epoch {epoch} finished: train_loss={epoch:.4f}\n"
+        for epoch in range(1, 10)
+    )
+    assert read(text).records["loss"].to_list() == [*range(1, 10)]
+
+
+def test_mean_loss_on_a_line_of_its_own_below_a_bar_is_kept(read: Read) -> None:
+    log = read(
+        "".join(
+            f"Epoch {epoch}: 100%|##| 50/50 [00:10<00:00, 9.8it/s, loss={3 / epoch:.4f}]\n"
+            f"  Train loss: {3.1 / epoch:.4f}\n  Val loss: {3.5 / epoch:.4f}\n"
+            for epoch in range(1, 10)
+        )
+    )
+    assert log.records["loss"].to_list() == [round(3 / epoch, 4) for epoch in range(1, 10)]
+    assert {*log.evals.select("name", "step").rows()} == {
+        (name, epoch) for name in ("train_loss", "val_loss") for epoch in range(1, 10)
+    }
+
+
+def test_headings_of_epochs_below_their_bars_are_doubtful(read: Read) -> None:
+    below = training("Epoch {e}/9\nTrain Loss: {t:.4f}, Train Acc: 0.{e}\nVal Loss: {v:.4f}, Val Acc: 0.{e}1")
+    assert [doubt.what for doubt in read(below).doubts] == ["two-totals"]
+    above = "Epoch 1/9\n" + below.replace("Epoch 9/9", "").replace("\nEpoch 1/9", "\nEpoch 2/9")
+    assert read(above).doubts == ()
