@@ -24,7 +24,8 @@ _PLACE = rb"(?:epoch|step|iter(?:ation)?)[ :#]*\d+(?: ?/ ?\d+)?"
 _PLACED = re.compile(
     rb"(?i)^\[?%b\W+(?=[a-z])|\W+(?:(?:after|at|for|of|in) )?%b[ .\])]*(?=:?$)" % (_PLACE, _PLACE)
 )
-_HEADING = re.compile(rb"[A-Za-z]+(?:[ :][A-Za-z]+){0,2}[:/]?")
+_BEGINS = re.compile(rb"(?i)^(?:running|starting|performing|begin(?:ning)?) ")  # `Running Validation...`
+_HEADING = re.compile(rb"[A-Za-z]+(?:[ :][A-Za-z]+){0,2}(?:[:/]|\.{3})?")
 _CURRENT = re.compile(r"(?i)^current[_ ]")
 _BEST = re.compile(rb"\W*best(?![a-z])")
 _EVALUATES = re.compile(rb"(?i)\W*eval(?:uat\w*)?(?![a-z]).*[=:] *[-+]?\d")
@@ -37,7 +38,9 @@ def say_evaluation(shape: LineShape, lines: Sequence[bytes], *, in_block: bool) 
     A line that says its place is in no block of figures. `Scores:` is such a line where no loss stands below it.
     """
     shown = shape.lines[:_SHOWN]
-    above = [_PLACED.sub(b"", heading(lines, number, through=in_block)) for number in shown]
+    above = [
+        _BEGINS.sub(b"", _PLACED.sub(b"", heading(lines, number, through=in_block))) for number in shown
+    ]
     if not all(_HEADING.fullmatch(line) for line in above):
         return False
     scored = in_block and all(_SCORES.fullmatch(line) for line in above)
