@@ -205,8 +205,9 @@ class Assembler:
         self._leads = self._leads or not (self.begun or self.drafts())
         named = line.shape.place is not None or "epoch" in line.cells
         self._tested = None if named else self._tested
+        is_below = self._ended and not named and self._tested is None
         step = self._counting.of_evaluation(self._tested or line, self._leads)
-        step = self.stages.last_step if step is None and self._ended else step
+        step = self.stages.last_step if is_below else step
         if step is not None or self._leads or not self._records.evaluate(line):
             self.evaluations.take(line, step, self._counting.epoch(line.cells, line.rank))
 

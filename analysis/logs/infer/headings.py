@@ -38,9 +38,7 @@ def say_evaluation(shape: LineShape, lines: Sequence[bytes], *, in_block: bool) 
     A line that says its place is in no block of figures. `Scores:` is such a line where no loss stands below it.
     """
     shown = shape.lines[:_SHOWN]
-    above = [
-        _BEGINS.sub(b"", _PLACED.sub(b"", heading(lines, number, through=in_block))) for number in shown
-    ]
+    above = [_BEGINS.sub(b"", _PLACED.sub(b"", heading(lines, number, through=in_block))) for number in shown]
     if not all(_HEADING.fullmatch(line) for line in above):
         return False
     scored = in_block and all(_SCORES.fullmatch(line) for line in above)

@@ -60,6 +60,12 @@ def test_bar_of_which_a_line_gives_the_validation_alone_is_the_record_of_its_epo
     assert log.evals.filter(name="val_loss")["step"].to_list() == [*range(1, 10)]
 
 
+def test_evaluation_below_the_results_of_an_epoch_is_of_it(read: Read) -> None:
+    log = read(training("Epoch {e}, Loss: {t:.4f}\nTest Loss: {v:.4f}, Test Accuracy: 5{e}.25%", first=0))
+    assert log.evals.filter(name="val_loss")["step"].to_list() == [*range(10)]
+    assert log.records["loss"].to_list() == [round(3.1 / (epoch + 1), 4) for epoch in range(10)]
+
+
 def test_bar_that_breaks_off_is_of_the_epoch_after_the_last_line(read: Read) -> None:
     whole = training()
     log = read(whole[: whole.rindex("Epoch")])
