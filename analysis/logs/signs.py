@@ -191,7 +191,7 @@ _WORTH = (
     rb" training(?:(?<=ed training)|(?<=done training)|(?<=total training)|(?<=end of training))",
     *_SAVED_ELSEWHERE.split(b"|"),
     *_DONE_ELSEWHERE,
-    *(rb"%b(?<![^\n].)[=*#~-]{2,}[^\n]*\d\d" % mark for mark in (b"=", rb"\*", b"#", b"~", b"-")),
+    *(rb"%b(?<![^\n].)[=*#~-]{2}[^\n]*\d\d" % mark for mark in (b"=", rb"\*", b"#", b"~", b"-")),
     *(rb"%b(?:s|ed|ing)?\b[^\n]{0,20}\d\d" % begins for begins in (b"start", b"begin", b"began")),
     *(rb"%b(?<!\w%b)[ #:=]{0,4}\d" % (part, part) for part in (b"fold", b"seed", b"trial")),
     rb"start of (?:the )?train",

@@ -30,6 +30,7 @@ _CURRENT = re.compile(r"(?i)^current[_ ]")
 _BEST = re.compile(rb"\W*best(?![a-z])")
 _EVALUATES = re.compile(rb"(?i)\W*eval(?:uat\w*)?(?![a-z]).*[=:] *[-+]?\d")
 _SHOWN = 20  # lines of a shape that are looked at
+_LONGEST = 120  # of a heading
 
 
 def say_evaluation(shape: LineShape, lines: Sequence[bytes], *, in_block: bool) -> bool:
@@ -38,7 +39,10 @@ def say_evaluation(shape: LineShape, lines: Sequence[bytes], *, in_block: bool) 
     A line that says its place is in no block of figures. `Scores:` is such a line where no loss stands below it.
     """
     shown = shape.lines[:_SHOWN]
-    above = [_BEGINS.sub(b"", _PLACED.sub(b"", heading(lines, number, through=in_block))) for number in shown]
+    above = [heading(lines, number, through=in_block) for number in shown]
+    if any(len(line) > _LONGEST for line in above):
+        return False
+    above = [_BEGINS.sub(b"", _PLACED.sub(b"", line)) for line in above]
     if not all(_HEADING.fullmatch(line) for line in above):
         return False
     scored = in_block and all(_SCORES.fullmatch(line) for line in above)
