@@ -165,7 +165,7 @@ def _in_full(loss: float, again: float) -> float:
 
 
 def _is_of(loss: float, rounded: float) -> bool:
-    """Whether the other is this loss, rounded; 1.0 may be 0.97, but for 0.7 it has been printed in full."""
+    """Whether the other is this loss, rounded: 1.0 is 0.97 rounded, but not 0.75, which is too far from it."""
     _, _, decimals = f"{rounded:f}".rstrip("0").partition(".")
     near = math.isfinite(loss) and abs(loss - rounded) <= _NEAR * abs(rounded)
     return near and round(loss, len(decimals)) == rounded

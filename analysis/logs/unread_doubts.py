@@ -66,11 +66,9 @@ def figures(log: ParsedRows) -> Iterator[Doubt]:
     for recurring in log.unread.recurring:
         if _is_mean(log, recurring) or not (log.records.height or log.evals.height):
             continue
-        every = frozenset[float]().union(*recurring.figures.values())
-        held_out = frozenset[float]().union(
-            *(figures for name, figures in recurring.figures.items() if _HELD_OUT.search(name))
-        )
-        if _is_unread(log, every) or _is_unread(log, held_out):
+        named = recurring.figures
+        held_out = {name: figures for name, figures in named.items() if _HELD_OUT.search(name)}
+        if any(_is_unread(log, frozenset().union(*some.values())) for some in (named, held_out)):
             yield about_reading(
                 "unread-figures",
                 f"{recurring.lines:,} lines such as `{_short(recurring.text)}` were not read, beside {_rows(log)}",

@@ -137,17 +137,16 @@ def _first_of_ended(line: Candidate, main: Candidate) -> int | None:
 
 def passes(bar: Candidate) -> int:
     """How often a bar begins, where its count falls or stays."""
-    counts = (
-        next((integers(bar.shape.column(cell.at)) for cell in bar.named if cell.column == "count"), None)
-        or []
-    )
+    at = next((cell.at for cell in bar.named if cell.column == "count"), None)
+    counts = [] if at is None else integers(bar.shape.column(at)) or []
     return bool(counts) + sum(later <= earlier for earlier, later in pairwise(counts))
 
 
 def first_below_passes(main: Candidate, passes: int) -> int | None:
     """The first epoch, where a line gives the results of each pass of a bar that names no epoch."""
-    counts = main.place is not None and main.place.column == "epoch"
-    epochs = (integers(main.shape.column(main.place.at)) if main.place and counts else None) or [-1]
+    if main.place is None or main.place.column != "epoch":
+        return None
+    epochs = integers(main.shape.column(main.place.at)) or [-1]
     rises = epochs == [*range(epochs[0], epochs[0] + len(epochs))] and epochs[0] in (0, 1)
     return epochs[0] if rises and len(epochs) > 1 and passes - len(epochs) in (0, 1) else None
 
