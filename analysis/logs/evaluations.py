@@ -5,7 +5,7 @@ A line that repeats what one above it gave is no evaluation of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,20 @@ class PendingEvaluations:
         """Whether the place is a later attempt of the same phase."""
         return place.phase == self.place.phase and place.attempt > self.place.attempt
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the bar that gave them has come to its end."""
+        return self.line.cells["count"] >= self.line.cells["total"]
+
+    def is_redrawn(self, line: ParsedLine, evals: Mapping[str, float]) -> bool:
+        """Whether the line is a later redraw of the bar that gave them."""
+        before, now = self.line.cells, line.cells
+        same = all(before.get(name) == now.get(name) for name in ("epoch", "total"))
+        return same and evals.keys() == self.evals.keys() and now["count"] >= before["count"]
+
+    def shares_loss(self, evals: Iterable[str]) -> bool:
+        return any("loss" in name for name in self.evals.keys() & evals)
+
 
 class Evaluations:
     """Turns evaluations into `rows`; `lines` are those that evaluate the run, not one task of a benchmark."""
@@ -48,6 +62,8 @@ class Evaluations:
         self._waiting: list[PendingEvaluations] = []
         self._within_epochs = False  # whether steps begin again with each epoch
         self._before: tuple[int, float | None, str | None, Mapping[str, float]] = (-1, None, None, {})
+        self._bar: PendingEvaluations | None = None  # of an evaluation, whose result a line may still give
+        self._bar_place: PhaseAttempt | None = None  # None where it has yet to find its step or attempt
         self._placed: dict[tuple[str | None, str], tuple[float, float, int]] | None = None  # since a record
 
     def take(self, line: ParsedLine, step: float | None, epoch: float | None = None) -> None:
@@ -71,12 +87,43 @@ class Evaluations:
         elif evals:
             self.write(line, evals, step, self._stages.evaluation(step))
 
+    def of_bar(
+        self, line: ParsedLine, evals: dict[str, float], step: float | None, epoch: float | None
+    ) -> None:
+        """Takes a redraw of an evaluation's bar; its last figures count if no line gives the result."""
+        goes_on = self._bar is not None and self._bar.is_redrawn(line, evals)
+        if not goes_on:
+            self.end_bar()
+        behind = step is None or self._stages.is_behind(step)
+        self._bar = self._pending(line, evals, step, epoch)
+        self._bar_place = None if behind else self._stages.evaluation(step)
+
+    def end_bar(self, open_ones: Iterable[OpenRecord] = ()) -> None:
+        """Takes what a finished bar gives, unless one of the open records gives the loss itself."""
+        bar, self._bar = self._bar, None
+        if bar is None or not bar.is_finished or any(bar.shares_loss(draft.evals) for draft in open_ones):
+            return
+        if self._bar_place is None:
+            self._waiting.append(bar)
+        else:
+            self.write(bar.line, bar.evals, bar.step, self._bar_place)
+
+    def leave_bar(self, evals: Iterable[str], number: int) -> None:
+        """Leaves the figures of a bar to a line below it that gives the loss."""
+        if self._bar and self._bar.shares_loss(evals) and number >= self._bar.line.number:
+            self._bar = None
+
     def _wait(
         self, line: ParsedLine, evals: dict[str, float], step: float | None, epoch: float | None
     ) -> None:
+        self._waiting.append(self._pending(line, evals, step, epoch))
+
+    def _pending(
+        self, line: ParsedLine, evals: dict[str, float], step: float | None, epoch: float | None
+    ) -> PendingEvaluations:
         stages = self._stages
         epoch = stages.last_epoch if epoch is None else epoch
-        self._waiting.append(PendingEvaluations(line, step, evals, stages.here, stages.last_step, epoch))
+        return PendingEvaluations(line, step, evals, stages.here, stages.last_step, epoch)
 
     def _repeats(self, line: ParsedLine, step: float | None, evals: dict[str, float]) -> bool:
         """Whether the line right above gave the same, as where the best one is printed once more: `-> best`.
@@ -113,6 +160,7 @@ class Evaluations:
         evals = {name: values[~repeats] for name, values in evals.items()}
         if not len(numbers):
             return
+        self.leave_bar(evals, int(numbers[-1]))
         place = self._stages.evaluation(float(steps[-1]))
         self.numbers += numbers.tolist()
         for name, values in evals.items():
@@ -139,6 +187,8 @@ class Evaluations:
         Where steps begin again with the next epoch, an evaluation at the end of one is of that epoch. A record
         without a step ends here: only evaluations above it belong to it.
         """
+        if draft is None or (self._bar and self._bar.step is None):
+            self.end_bar()
         last = float("inf") if draft is None or draft.step is not None else draft.line.number
         settled = [waiting for waiting in self._waiting if waiting.line.number < last]
         self._waiting = [waiting for waiting in self._waiting if waiting.line.number >= last]
@@ -184,7 +234,8 @@ class Evaluations:
 
     def waiting(self) -> list[tuple[ParsedLine, float | None, dict[str, float]]]:
         """Evaluations that wait, with the step that they would get if the log ended here."""
-        return [(pending.line, self._step_at_end(pending), pending.evals) for pending in self._waiting]
+        waiting = [*self._waiting, *([self._bar] if self._bar and self._bar.is_finished else [])]
+        return [(pending.line, self._step_at_end(pending), pending.evals) for pending in waiting]
 
     def _step_at_end(self, pending: PendingEvaluations) -> float | None:
         steps = (pending.step, self._epoch_over(pending, None), self._stages.last_step)
@@ -204,6 +255,7 @@ class Evaluations:
         after: float | None = None,
     ) -> None:
         """Adds the rows; `after` is the record above, where the log leaves open when between it and `step`."""
+        self.leave_bar(evals, line.number)
         if line.pattern.role != "task":
             self.lines.append(line)
         for name, value in evals.items():

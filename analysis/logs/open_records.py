@@ -178,6 +178,7 @@ class OpenRecords:
             self.at_last_step = draft.step >= draft.cells.get("total_steps", float("inf"))
         if draft.evals:
             place = draft.place or self._stages.evaluation(draft.step)
+            self._evaluations.leave_bar(draft.evals, draft.end)
             self._evaluations.write(draft.line, draft.evals, draft.step, place)
 
     def close_all(self) -> None:

@@ -31,6 +31,7 @@ Role = Literal[
     "part",
     "bar",
     "eval",
+    "eval_bar",
     "task",
     "summary",
     "config",

@@ -47,6 +47,7 @@ class Assembler:
         self._leads = False  # whether evaluations stand above the records that they belong to
         self._repeats_after: int | None = None  # the line which says that the next one repeats figures
         self._tested: ParsedLine | None = None  # the line that says where the evaluations below it stand
+        self._sets: set[str] = set()  # of held-out data, that bars name
         self._ended = False  # whether an epoch was over before the last line
         for pattern in patterns:
             if pattern.ends is not None:
@@ -167,10 +168,11 @@ class Assembler:
                 self._loop.end()
             case "header" | "again" | "tested":
                 self._head(line)
-            case "eval" | "task":
+            case "eval" | "task" | "eval_bar":
                 self._evaluate(line)
             case "bar":
                 self._records.redraw(line)
+                self.evaluations.end_bar(self.drafts())
             case "train" | "part":
                 self._records.take(line)
         self._end_epoch(line)
@@ -202,6 +204,9 @@ class Assembler:
             self._ended = False
 
     def _evaluate(self, line: ParsedLine) -> None:
+        if line.pattern.role == "eval_bar":
+            self._evaluate_bar(line)
+            return
         self._leads = self._leads or not (self.begun or self.drafts())
         named = line.shape.place is not None or "epoch" in line.cells
         self._tested = None if named else self._tested
@@ -210,6 +215,14 @@ class Assembler:
         step = self.stages.last_step if is_below else step
         if step is not None or self._leads or not self._records.evaluate(line):
             self.evaluations.take(line, step, self._counting.epoch(line.cells, line.rank))
+
+    def _evaluate_bar(self, line: ParsedLine) -> None:
+        """Takes a redraw of an evaluation's bar; a test is told apart where the log validates, too."""
+        self._sets.add(names.held_out_set(line.texts["set"]))
+        held_out = names.held_out_set(line.texts["set"]) if len(self._sets) > 1 else "val"
+        step = self._counting.of_evaluation(line, self._leads)
+        epoch = self._counting.epoch(line.cells, line.rank)
+        self.evaluations.of_bar(line, tested(line, held_out), step, epoch)
 
     def _evaluates(self, line: ParsedLine) -> bool:
         """Whether it looks like a record, but is of a loop that was announced as evaluation."""
