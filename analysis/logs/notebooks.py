@@ -2,8 +2,8 @@
 
 A notebook keeps each printed line as a string in a list. A table of HTML in which a trainer shows its progress
 becomes rows with tabs between the cells; one of pandas is printed as plain text, too. If a cell shows a table once
-more, with further rows or without, only these are new. Code, pictures and other JSON become empty lines. A notebook
-without line breaks stays as it is.
+more, with further rows or without, only these are new. Code, pictures and other JSON become empty lines. Of a
+notebook without line breaks all lines have the number 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from gputel.analysis.logs.lines import ESCAPES, Chunk
 from gputel.analysis.logs.patterns import lazy_regex
 
-_BEGINS = lazy_regex(rb'\s*\{\s*\n\s*"(?:cells|nbformat|metadata)"\s*:')
+_BEGINS = lazy_regex(rb'\s*\{\s*"(?:cells|nbformat|metadata)"\s*:')
 _OPENS = lazy_regex(rb'\s*"(?:text|traceback|text/plain)"\s*:\s*\[\s*$')
 _STRING = lazy_regex(rb'\s*(?:"(?:text|text/plain)"\s*:\s*)?(?P<text>"(?:[^"\\]|\\.)*")\s*,?\s*$')
 _NAMED = lazy_regex(rb'\s*"(?:text|text/plain)"\s*:\s*"')
@@ -46,10 +46,11 @@ class NotebookText:
             return chunk
         texts, numbers = [], []
         lines = chunk.data.removesuffix(b"\n").split(b"\n")
-        for number, line in zip(chunk.number(np.arange(len(lines))).tolist(), lines, strict=True):
-            parts = _ENDS.split(self._text(line).strip(b"\r\n"))
-            texts += parts
-            numbers += [number] * len(parts)
+        for number, whole in zip(chunk.number(np.arange(len(lines))).tolist(), lines, strict=True):
+            for line in _spread(whole) if number == 1 else [whole]:
+                parts = _ENDS.split(self._text(line).strip(b"\r\n"))
+                texts += parts
+                numbers += [number] * len(parts)
         data = b"\n".join(texts) + b"\n" * chunk.data.endswith(b"\n")
         return replace(chunk, data=data, numbers=np.array(numbers, dtype=np.int64), starts=None)
 
@@ -129,6 +130,16 @@ def _text_of(string: re.Match[bytes] | None) -> str:
         return str(json.loads(string["text"])) if string else ""
     except ValueError:
         return ""
+
+
+def _spread(line: bytes) -> list[bytes]:
+    """The lines of a notebook that stands on one line; any other line as it is."""
+    if not line.endswith(b"}"):
+        return [line]
+    try:
+        return json.dumps(json.loads(line), indent=1).encode().split(b"\n")
+    except ValueError:
+        return [line]
 
 
 def _is_notebook(data: bytes) -> bool:

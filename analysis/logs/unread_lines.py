@@ -36,8 +36,8 @@ _LOSS = lazy_regex(
 )
 # a measure of a record, to find one that its line prints twice
 _MEASURE = lazy_regex(
-    rb"(?i)(?<![\w/.-])(?P<name>\w*loss|m?acc(?:uracy)?|auc|f1|m?iou|bleu|psnr|dice)['\"]?(?: ?[:=] ?| )"
-    rb"(?P<value>-?\d+\.\d+)"
+    rb"(?i)(?<![\w/.-])(?P<name>\w*loss|lr|m?acc(?:uracy)?|auc|f1|m?iou|bleu|psnr|dice)['\"]?(?: ?[:=] ?| )"
+    rb"(?P<value>-?\d+\.\d+(?:e[-+]?\d+)?)"
 )
 # what tells two values of a measure apart: redraws, which print the time left, and sets
 _TOLD_APART = lazy_regex(rb"(?i)(?<![a-z])(?:eta|%b)(?![a-z])" % EVALUATING.encode())

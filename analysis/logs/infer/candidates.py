@@ -105,8 +105,10 @@ class Candidate:
     def is_measured(self) -> bool:
         """Whether it gives a measure as a fraction: whole numbers may be sizes, and prose may quote a figure.
 
-        `4. Tests` is a heading, and the best so far was measured before.
+        `4. Tests` is a heading, and the best so far was measured before. In a box of results any number counts.
         """
+        if self.is_result and self.shape.is_boxed and self.changing:
+            return True
         metrics = [n for n in self.metrics if not is_best(n.source)]
         fractions = [n for n in metrics if any(b"." in v[:-1] or b"n" in v for v in self.shape.column(n.at))]
         measures = any(MEASURE.search(n.column or "") or MEASURE.search(n.source) for n in fractions)

@@ -159,12 +159,15 @@ def _global(cells: list[Named], shape: LineShape) -> list[Named]:
 
 
 def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> list[Named]:
-    """Names the columns of a table by its heading; a key is None for a value that is no cell of its own."""
+    """Names the columns of a table by its heading.
+
+    A key is None for a value that is no cell of its own, and empty for the number of a row.
+    """
     named: list[Named] = []
     for slot, key in zip(find_slots(shape), keys, strict=True):
         word = "step" if key == "#" else key and split_names.set_first(english(key.encode()).decode().strip())
         total = "total" if slot.column == "total" and named and is_place(named[-1]) else "aside"
-        what = replace(slot, key=word, column=None if word else total)
+        what = replace(slot, key=word or None, column=None if word else "counted" if key == "" else total)
         named.append(_name(what, shape, words))
     placed = places.with_totals(_counted(named, shape), shape)
     return _distinct(_only_measure(with_loss(placed, shape)))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from gputel.analysis.logs.infer.dialects import MEASURE
-from gputel.analysis.logs.infer.named import Named
+from gputel.analysis.logs.infer.named import PLACES, Named
 from gputel.analysis.logs.infer.naming import name_as
 from gputel.analysis.logs.infer.shapes import PLAIN_ROW, LineShape, cut, without_unit
 from gputel.analysis.logs.names import HELD_OUT, TRAINING, Vocabulary
@@ -33,7 +33,8 @@ _BETWEEN = lazy_regex(rb"(?:[\s|,;\[\]]|%b)*" % _EMPTY)
 # `| train | 1.15 | 0.39 |`
 _LABEL = lazy_regex(rf"(?i)[\s|]*(?P<set>{TRAINING}|{HELD_OUT})[\s|]+".encode())
 _WIDE_CELLS = lazy_regex(r"\t|\s{2,}")
-_TITLE = lazy_regex(rb"[\s|]*(?P<name>[A-Za-z][\w/ -]*?)\s*\|\s*")
+_TITLE = lazy_regex(rb"[\s|]*(?P<name>[A-Za-z][\w/ -]*?)(?:\s*\|\s*|\s{2,})")
+_CELL_ENDS = lazy_regex(r"\s*\|\s*|\s{2,}")
 _SET = lazy_regex(rf"(?:{TRAINING}|{HELD_OUT})(?: set)?")
 _VALIDATED = lazy_regex(r"(?i)(?:val|valid|validation|eval)[ _]loss")
 _NAMES_SET = lazy_regex(r"(?i)train|val|test|eval|dev")
@@ -74,7 +75,7 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
         otherwise = ""
         if not titles and not label:
             titles, otherwise = (None, "") if asides else _below(line, lines, shape)
-            titles = titles or _beside(line, lines, shape)
+            titles = titles or _beside(line, lines, shape) or _of_frame(line, lines, shape)
         if titles:
             if _is_headed_otherwise(shape, lines, line):
                 return None
@@ -87,12 +88,12 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
 
 
 def _by_sets(shape: LineShape, lines: Sequence[bytes]) -> list[str] | None:
-    """Names for `loss | 2.876 | 2.958` below a heading of sets: `Training | Validation`."""
+    """Names for `loss | 2.876 | 2.958` below a heading of sets, `Training | Validation`; blanks may part them."""
     title = _TITLE.fullmatch(shape.words[0])
     if title is None or shape.slots < 2 or any(text.strip() not in (b"|", b"") for text in shape.words[1:]):
         return None
     for line in _above(lines, shape.lines[0]):
-        sets = [cell.strip().lower() for cell in line.decode(errors="replace").strip(" |").split("|")]
+        sets = _CELL_ENDS.split(line.decode(errors="replace").strip(" |").lower())
         sets = sets[-shape.slots :] if len(sets) == shape.slots + 1 else sets  # `| metric | train | val |`
         if len(sets) == shape.slots and all(_SET.fullmatch(cell) for cell in sets):
             measure = title["name"].decode()
@@ -298,6 +299,22 @@ def _beside(heading: bytes, lines: Sequence[bytes], shape: LineShape) -> list[st
     ends = {cell.end() - shift: title for cell, title in zip(whole, titles, strict=True)}
     keys = [ends.get(value.end(), "") for value in row]
     return keys if all(keys) else None
+
+
+def _of_frame(heading: bytes, lines: Sequence[bytes], shape: LineShape) -> list[str] | None:
+    """The titles of a frame of pandas: each ends where its values do, and the index has none.
+
+    The index is the step where no title is a place. The blanks in front of the heading are cut off.
+    """
+    over, row = list(_WORDS.finditer(heading)), _values(lines[shape.lines[0]])
+    index = {value.isdigit() for value in shape.column(0)}
+    if len(over) < 2 or len(row) != len(over) + 1 or index != {True}:
+        return None
+    shifts = {title.end() - value.end() for title, value in zip(over, row[1:], strict=True)}
+    titles = [title.group().decode(errors="replace") for title in over]
+    if len(shifts) > 1 or not all(title[:1].isalpha() for title in titles):
+        return None
+    return ["" if any(title.lower() in PLACES for title in titles) else "#", *titles]
 
 
 def _values(row: bytes) -> list[re.Match[bytes]]:

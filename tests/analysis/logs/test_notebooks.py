@@ -38,6 +38,14 @@ def test_printed_lines_are_records(tmp_path: Path) -> None:
     assert [json.loads(lines[n - 1].rstrip(",")) for n in run.records["line"]] == PRINTED
 
 
+def test_notebook_on_one_line_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "train.ipynb"
+    path.write_text(json.dumps(json.loads(notebook(stream(*PRINTED), stream("".join(PRINTED))))))
+    run = gputel.parse(path)
+    assert run.records["loss"].to_list() == [2.5, 1.5, 1.25] * 2
+    assert {*run.records["line"]} == {1}
+
+
 def test_code_is_not_read(tmp_path: Path) -> None:
     """Comments of a cell quote an earlier training."""
     path = tmp_path / "train.ipynb"

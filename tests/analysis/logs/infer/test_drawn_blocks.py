@@ -71,6 +71,16 @@ def test_figures_of_a_box_of_evaluation_are_in_no_record(read: Read) -> None:
         assert log.evals.filter(name=name)["step"].to_list() == [10 * e for e in EPOCHS if e % 5 == 0]
 
 
+def test_whole_numbers_in_a_box_of_evaluation_are_figures(read: Read) -> None:
+    boxes = (
+        f"| eval/  |    |\n|    mean_ep_length | {20 * e} |\n|    mean_reward | {20 * e} |\n"
+        f"| train/ |    |\n|    loss | {3 / e:.4f} |\n|    n_updates | {10 * e} |\n---------------\n"
+        for e in EPOCHS
+    )
+    log = read("---------------\n" + "".join(boxes))
+    assert log.evals.filter(name="mean_reward")["value"].to_list() == [20 * e for e in EPOCHS]
+
+
 def box(*rows: tuple[str, object]) -> str:
     lines = [f"| {name:<18} | {value:<10} |\n" for name, value in rows]
     return "\n".join(["-" * 35, "".join(lines) + "-" * 35, ""])

@@ -69,6 +69,32 @@ def test_heading_of_sets_names_the_cells_of_a_measure(row: bytes, names: list[st
     assert (None if cells is None else [cell.column for cell in cells]) == names
 
 
+@pytest.mark.parametrize(("first", "place"), [(1, "epoch"), (0, "   ")])
+def test_index_of_a_frame_is_the_step_where_no_column_is(first: int, place: str, read: Read) -> None:
+    cells = [(str(row + 1) if place.strip() else "", 2 / (row + 1), 3 / (row + 1)) for row in range(9)]
+    rows = "".join(f"{row}  {e:>5}  {t:10.4f}  {v:8.4f}\n" for row, (e, t, v) in enumerate(cells))
+    log = read(f"   {place:>5}  train_loss  val_loss\n{rows}")
+    assert log.records["step"].to_list() == [row + first for row in range(9)]
+    assert log.records["loss"][0] == 2.0
+    assert log.evals.filter(name="val_loss")["value"][0] == 3.0
+
+
+def test_titles_that_end_elsewhere_name_no_frame() -> None:
+    lines = [b"epoch   loss   val", b"0      1    2.5    2.75"]
+    (shape,) = shapes.line_shapes(lines[1:], lines[1:])
+    shape.lines = [1]
+    assert tables.column_name(shape, lines, naming.vocabulary()) is None
+
+
+def test_rows_of_measures_below_an_epoch_have_a_cell_for_each_set(read: Read) -> None:
+    head = "Metric       Train      Val\n---------------------------\n"
+    rows = "Loss        {t:.4f}   {v:.4f}\nAccuracy    0.{e}100   0.{e}200\n\n"
+    log = read("".join(f"Epoch {e}\n" + head + rows.format(e=e, t=3 / e, v=4 / e) for e in range(1, 9)))
+    assert log.records.select("step", "loss").rows() == [(e, round(3 / e, 4)) for e in range(1, 9)]
+    validated = log.evals.filter(name="val_loss").select("step", "value").rows()
+    assert validated == [(e, round(4 / e, 4)) for e in range(1, 9)]
+
+
 def test_heading_without_a_name_for_its_index_is_one(read: Read) -> None:
     rows = "".join(f"{row},{2 / (row + 1):.6f},0.9{row},{3 / (row + 1):.6f}\n" for row in range(9))
     log = read(f"Model: tiny\n\n,loss,acc,val_loss\n{rows}\nResults:\n")
