@@ -107,7 +107,7 @@ class Candidate:
 
         `4. Tests` is a heading, and the best so far was measured before. In a box of results any number counts.
         """
-        if self.is_result and self.shape.is_boxed and self.changing:
+        if self.is_result and self.shape.is_boxed:
             return True
         metrics = [n for n in self.metrics if not is_best(n.source)]
         fractions = [n for n in metrics if any(b"." in v[:-1] or b"n" in v for v in self.shape.column(n.at))]
