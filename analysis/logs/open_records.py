@@ -40,6 +40,7 @@ class OpenRecords:
         self._epoch: float | None = None  # announced, and no record of it has come
         self._leading: list[ParsedLine] = []  # parts of the record to come
         self.header: list[str] = []  # the names of a table's columns
+        self.has_losses = False  # whether losses stand above the first line that says where they belong
         self._is_boxed = boxed
         self._last_box: dict[str | None, OpenRecord] = {}  # by rank
         self._redraws = False  # whether a bar was drawn before its end
@@ -92,6 +93,7 @@ class OpenRecords:
         with the next such line only.
         """
         open_one, repeats = self.drafts.get(line.rank), self._repeats.get(line.rank)
+        self.has_losses = self.has_losses or "loss" in line.cells
         if not open_one or open_one.redraw or open_one.step is None or open_one.line.shape.place:
             return
         if repeats and repeats.takes(line, step):

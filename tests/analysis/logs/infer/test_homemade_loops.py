@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,35 @@ def test_validation_stands_beside_a_test_and_the_length_of_the_epoch(
 def test_count_that_never_changes_is_the_step_where_no_epoch_rises(read: Callable[[str], Log]) -> None:
     log = read("".join(f"Epoch: 1, Steps: 266 | Train Loss: 0.{i}4\n" for i in range(1, 6)))
     assert log.records["step"].to_list() == [266] * 5
+
+
+def test_a_number_that_changes_with_each_training_is_no_batch(tmp_path: Path) -> None:
+    places = [(run, epoch) for run in range(1, 5) for epoch in range(1, 100, 10)]
+    run = parsed(tmp_path, *(f"lake Run {r}/4, Epoch {e}/100, Loss (NLL): {3 / e:.4f}" for r, e in places))
+    assert run.records["step"].to_list() == [epoch for _, epoch in places]
+    batches = parsed(
+        tmp_path,
+        *(f"part {b}/4, Epoch {e}/9, Loss: {3 / (b + e):.4f}" for e, b in product(range(1, 10), range(1, 5))),
+    )
+    assert batches.records["step"].to_list() == [*range(1, 37)]
+
+
+def test_a_sum_is_the_loss_beside_measures_without_names(tmp_path: Path) -> None:
+    """The loss and its parts, then recall and hits at two ranks."""
+    lines = [
+        f"Epoch {n} [9.1s + 3.{n}s]: train==[{9 / n + 2:.4f}={9 / n:.4f} + 2.0000], "
+        f"recall=[0.0{n}1, 0.1{n}2], hit=[0.3{n}4, 0.5{n}6], ndcg=[0.1{n}, 0.2{n}]"
+        for n in range(1, 9)
+    ]
+    run = parsed(tmp_path, *lines)
+    assert run.records["loss"].to_list() == [round(9 / n + 2, 4) for n in range(1, 9)]
+
+
+def test_losses_of_the_test_stand_in_their_block_though_the_first_has_no_step(tmp_path: Path) -> None:
+    """Before training both losses are printed, and no step says where."""
+    blocks = [
+        f"Step {5 * n:5} of   40:\nTrain loss: {2 - n / 9:.4f}\nTest loss: {2.1 - n / 9:.4f}"
+        for n in range(8)
+    ]
+    run = parsed(tmp_path, "Train loss: 2.3001\nTest loss: 2.4002", *blocks)
+    assert run.evals.tail(8)["step"].to_list() == run.records["step"].to_list() == [5 * n for n in range(8)]
