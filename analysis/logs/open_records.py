@@ -230,12 +230,16 @@ class OpenRecords:
         return again and before is not None and draft.cells.keys() <= before.cells.keys()
 
     def _is_another_bar(self, line: ParsedLine) -> bool:
-        """Whether a bar after a finished epoch has another length: it is the bar of a test (Keras)."""
+        """Whether a bar after a finished epoch has another length: it is the bar of a test (Keras).
+
+        So it is after an epoch that was broken off, below other lines.
+        """
         draft = self.drafts.get(line.rank)
         if not draft or not draft.redraw:
             return False
         total = draft.line.cells.get("total")
-        return total is not None and draft.redraw[2] >= total != line.cells.get("total", total)
+        is_over = total is not None and (draft.redraw[2] >= total or line.number > draft.line.number + 1)
+        return is_over and total != line.cells.get("total", total)
 
     def _begins_again(self, line: ParsedLine, draft: OpenRecord) -> bool:
         """Whether a bar that had come to its end begins once more in an epoch that was announced for one."""
