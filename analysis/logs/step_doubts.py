@@ -73,7 +73,8 @@ def _falls_within(log: ParsedRows, restarts: pl.DataFrame) -> int:
     no loop within another, and no batch, evaluates on nearly every line.
     """
     is_finer = not log.sources.keys().isdisjoint(("step", "iteration", "batch", "index"))
-    evaluates = (log.records["line"].is_in(log.evals["line"].implode()).mean() or 0) > EVALUATED
+    evaluated = log.records["line"].is_in(log.evals["line"].implode()).sum()
+    evaluates = evaluated > EVALUATED * log.records.height
     if not (epochs(log) or evaluates) and ("epochs" not in log.sources or is_finer):
         return restarts.height
     rows, place = log.records, ["step", *epochs(log)]
