@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gputel.analysis.logs.bar_evaluations import BarEvaluations
 from gputel.analysis.logs.counting import BarKey, Counting
 from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
 from gputel.analysis.logs.evaluations import Evaluations
@@ -46,6 +47,7 @@ class OpenRecords:
         self._redraws = False  # whether a bar was drawn before its end
         self._has_loss = False  # whether a bar gave its current loss
         self._counting, self._stages, self._evaluations = counting, stages, evaluations
+        self._bar_evaluations = BarEvaluations(evaluations)
         self._sources = sources
 
     def take(self, line: ParsedLine) -> None:
@@ -139,6 +141,8 @@ class OpenRecords:
         new.redraw = (*key, count)
         if draft and draft.redraw and draft.redraw[:2] == key:
             self.partials.append(draft.row(draft.place or self._stages.here))
+            self._bar_evaluations.begin(draft)
+            new.carried = draft.carried
             new.place, new.redraw = draft.place, (*key, max(count, draft.redraw[2]))
         else:
             self.close(line.rank)
@@ -174,11 +178,12 @@ class OpenRecords:
                 self._evaluations.settle(draft)
             self.steps.append(draft.row(draft.place))
             self.at_last_step = self._counting.is_last(draft.cells, draft.line)
-            total = draft.line.cells.get("total", 0.0)
-            self.broken_off = draft.redraw is not None and draft.redraw[2] < total
+            self.broken_off = draft.is_broken_off()
         elif draft.step is not None:  # a last line may say only how far the run has come
             self.at_last_step = draft.step >= draft.cells.get("total_steps", float("inf"))
-        if draft.evals:
+        if draft.redraw and draft.redraw[0] == "epoch":
+            self._bar_evaluations.close(draft, draft.place or self._stages.here)
+        elif draft.evals:
             place = draft.place or self._stages.evaluation(draft.step)
             self._evaluations.leave_bar(draft.evals, draft.end)
             self._evaluations.write(draft.line, draft.evals, draft.step, place)
@@ -186,6 +191,7 @@ class OpenRecords:
     def close_all(self) -> None:
         for rank in list(self.drafts):
             self.close(rank)
+        self._bar_evaluations.close_all()
 
     def hand_over(self) -> tuple[Rows, Rows]:
         """Hands over the rows of steps and partials since the last call."""
