@@ -22,7 +22,7 @@ class BarEvaluations:
         """Takes the first redraw of an epoch, all of whose lines are read: it shows what the one before measured."""
         if draft.carried is not None or draft.redraw is None:
             return
-        draft.carried = draft.evals if draft.redraw[2] == 0 else {}
+        draft.carried = draft.began_with()
         before, place = self._waiting.pop(draft.line.rank, (None, None))
         if before is None or place is None or before.redraw is None:
             return

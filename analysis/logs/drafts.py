@@ -63,9 +63,14 @@ class OpenRecord:
 
     def measured(self) -> dict[str, float]:
         """The evaluations, unless its bar has shown all of them since the epoch began."""
-        is_first = self.carried is None and self.redraw is not None and self.redraw[2] == 0
-        began_with = self.evals if is_first else self.carried or {}
+        began_with = self.began_with()
         return {} if self.evals.items() <= began_with.items() else self.evals
+
+    def began_with(self) -> dict[str, float]:
+        """The evaluations that the bar of an epoch shows before its first batch."""
+        if self.carried is not None:
+            return self.carried
+        return self.evals if self.line.cells.get("count") == 0 else {}
 
     def ends_above(self, line: ParsedLine) -> bool:
         """Whether it has a step and several lines, or a loss and an evaluation, and the line stands right below."""
