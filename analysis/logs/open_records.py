@@ -181,11 +181,11 @@ class OpenRecords:
             self.broken_off = draft.is_broken_off()
         elif draft.step is not None:  # a last line may say only how far the run has come
             self.at_last_step = draft.step >= draft.cells.get("total_steps", float("inf"))
+        self._evaluations.leave_bar(draft.measured(), draft.end)
         if draft.redraw and draft.redraw[0] == "epoch":
             self._bar_evaluations.close(draft, draft.place or self._stages.here)
         elif draft.evals:
             place = draft.place or self._stages.evaluation(draft.step)
-            self._evaluations.leave_bar(draft.evals, draft.end)
             self._evaluations.write(draft.line, draft.evals, draft.step, place)
 
     def close_all(self) -> None:
