@@ -1,7 +1,7 @@
 """What the bars of epochs show of a held-out set, and the epoch in which it was measured.
 
-A bar goes on showing the figures of the last evaluation. Those that it shows before the first batch are of the epoch
-before, whose own last redraw may have come too early for them.
+A bar goes on showing the figures of the last evaluation. Those that it shows before the first batch are of the
+epoch before, whose own last redraw may have come too early for them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ class BarEvaluations:
 
     def __init__(self, evaluations: Evaluations) -> None:
         self._evaluations = evaluations
-        self._waiting: dict[str | None, tuple[OpenRecord, PhaseAttempt]] = {}  # by rank, with nothing new at its end
+        # by rank: the bar that has ended, and showed nothing new
+        self._waiting: dict[str | None, tuple[OpenRecord, PhaseAttempt]] = {}
         self._changes = False  # whether a bar showed new figures before its end
 
     def begin(self, draft: OpenRecord) -> None:
-        """Takes the first redraw of an epoch, all of whose lines are read: it shows what the one before measured."""
+        """Takes the whole first redraw of an epoch, which shows what the epoch before measured."""
         if draft.carried is not None or draft.redraw is None:
             return
         draft.carried = draft.began_with()

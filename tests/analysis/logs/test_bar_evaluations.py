@@ -13,8 +13,8 @@ LOSSES = (0.75, 0.5, 0.625, 0.375)
 
 def redraw(epoch: int, count: int, loss: float, validated: float | None = None) -> str:
     shown = "" if validated is None else f", val_loss={validated}"
-    share = 100 * count // 20
-    return f"Epoch {epoch}: {share:3d}%|{'#' * (count // 2):10}| {count}/20 [00:01<00:01, 9.50it/s, loss={loss}{shown}]\r"
+    drawn = f"{5 * count:3d}%|{'#' * (count // 2):10}| {count}/20"
+    return f"Epoch {epoch}: {drawn} [00:01<00:01, 9.50it/s, loss={loss}{shown}]\r"
 
 
 def late(epochs: int) -> str:
@@ -37,7 +37,10 @@ def test_figures_before_the_first_batch_are_of_the_epoch_before(read: Read) -> N
 
 
 def test_epoch_that_is_broken_off_shows_nothing_of_its_own(read: Read) -> None:
-    ends = [redraw(0, 0, 1.0) + redraw(0, 20, 0.9, 0.75) + "\n", redraw(1, 0, 0.8, 0.75) + redraw(1, 8, 0.7, 0.75)]
+    ends = [
+        redraw(0, 0, 1.0) + redraw(0, 20, 0.9, 0.75) + "\n",
+        redraw(1, 0, 0.8, 0.75) + redraw(1, 8, 0.7, 0.75),
+    ]
     assert steps_and_losses(read("".join(ends))) == [(0, 0.75)]
 
 
@@ -68,10 +71,8 @@ def test_figure_that_a_line_prints_with_more_digits_counts_once(read: Read) -> N
 @pytest.mark.parametrize("metric", ["val_loss", "valid/accuracy"])
 def test_monitored_metric_is_all_that_a_file_has_of_an_epoch(metric: str, read: Read) -> None:
     """rich draws no bar where the output is no terminal."""
-    lines = [
-        f"Epoch {e}, global step {20 * e + 20}: '{metric}' reached {value} (best {value}), saving model to 'a.ckpt'\n"
-        for e, value in enumerate(LOSSES)
-    ]
+    line = "Epoch {0}, global step {1}: '{2}' reached {3} (best {3}), saving model to 'a.ckpt'\n"
+    lines = [line.format(e, 20 * e + 20, metric, value) for e, value in enumerate(LOSSES)]
     log = read("".join(lines))
     assert log.evals.select("step", "value").rows() == [*enumerate(LOSSES)]
     assert log.records.height == 0

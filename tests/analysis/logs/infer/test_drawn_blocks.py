@@ -115,7 +115,12 @@ def test_box_of_an_evaluation_may_have_the_step_and_lack_the_speed(read: Read) -
     for e in EPOCHS:
         train = [("train/", ""), ("   loss", round(3 / e, 4)), ("   n_updates", 10 * e)]
         rollout = [("rollout/", ""), ("   ep_rew_mean", e + 0.25), ("time/", ""), ("   fps", 900 + e)]
-        evaluated = [("eval/", ""), ("   mean_reward", e + 0.5), ("time/", ""), ("   total_timesteps", 100 * e)]
+        evaluated = [
+            ("eval/", ""),
+            ("   mean_reward", e + 0.5),
+            ("time/", ""),
+            ("   total_timesteps", 100 * e),
+        ]
         boxes.append(box(*rollout, *train) if e % 3 == 0 else box(*rollout) + box(*evaluated, *train))
     log = read("".join(boxes))
     assert log.records["step"].drop_nulls().to_list() == [10 * e for e in EPOCHS]
