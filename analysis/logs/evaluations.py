@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages, is_of
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages
 from gputel.analysis.logs.frames import Numbers, Row, RowBlock, Rows
 
 REPORTED = 20  # lines between an evaluation and the report that repeats it
@@ -47,8 +47,9 @@ class PendingEvaluations:
         same = all(before.get(name) == now.get(name) for name in ("epoch", "total"))
         return same and evals.keys() == self.evals.keys() and now["count"] >= before["count"]
 
-    def shares_loss(self, evals: Iterable[str]) -> bool:
-        return any("loss" in name for name in self.evals.keys() & evals)
+    def are_given_by(self, evals: Iterable[str]) -> bool:
+        """Whether one of them is among these evaluations."""
+        return not {name.lower() for name in self.evals}.isdisjoint(name.lower() for name in evals)
 
 
 class Evaluations:
@@ -64,9 +65,6 @@ class Evaluations:
         self._before: tuple[int, float | None, str | None, Mapping[str, float]] = (-1, None, None, {})
         self._bar: PendingEvaluations | None = None  # of an evaluation, whose result a line may still give
         self._bar_place: PhaseAttempt | None = None  # None where it has yet to find its step or attempt
-        self._latest: dict[
-            tuple[str | None, str], tuple[float, float]
-        ] = {}  # step and value, by rank and name
         self._placed: dict[tuple[str | None, str], tuple[float, float, int]] | None = None  # since a record
 
     def take(self, line: ParsedLine, step: float | None, epoch: float | None = None) -> None:
@@ -79,22 +77,7 @@ class Evaluations:
             self._wait(line, evals, step, epoch)
         else:
             self._settle_tasks(step)
-            self._latest |= {(line.rank, name): (step, value) for name, value in evals.items()}
             self.write(line, evals, step, self._stages.evaluation(step))
-
-    def without_rounded(
-        self, line: ParsedLine, step: float | None, evals: Mapping[str, float]
-    ) -> dict[str, float]:
-        """The figures of a bar, but for those that a line of the same step has printed with more digits."""
-        return {
-            name: value
-            for name, value in evals.items()
-            if not self._has_in_full(line.rank, step, name, value)
-        }
-
-    def _has_in_full(self, rank: str | None, step: float | None, name: str, value: float) -> bool:
-        printed_at, printed = self._latest.get((rank, name), (None, value))
-        return printed_at is not None and printed_at == step and is_of(printed, value)
 
     def of_loop(
         self, line: ParsedLine, evals: dict[str, float], step: float | None, epoch: float | None
@@ -117,9 +100,9 @@ class Evaluations:
         self._bar_place = None if behind else self._stages.evaluation(step)
 
     def end_bar(self, open_ones: Iterable[OpenRecord] = ()) -> None:
-        """Takes what a finished bar gives, unless one of the open records gives the loss itself."""
+        """Takes what a finished bar gives, unless one of the open records gives it itself."""
         bar, self._bar = self._bar, None
-        if bar is None or not bar.is_finished or any(bar.shares_loss(draft.evals) for draft in open_ones):
+        if bar is None or not bar.is_finished or any(bar.are_given_by(draft.evals) for draft in open_ones):
             return
         if self._bar_place is None:
             self._waiting.append(bar)
@@ -127,8 +110,8 @@ class Evaluations:
             self.write(bar.line, bar.evals, bar.step, self._bar_place)
 
     def leave_bar(self, evals: Iterable[str], number: int) -> None:
-        """Leaves the figures of a bar to a line below it that gives the loss."""
-        if self._bar and self._bar.shares_loss(evals) and number >= self._bar.line.number:
+        """Leaves the figures of a bar to a line below it that gives one of them."""
+        if self._bar and self._bar.are_given_by(evals) and number >= self._bar.line.number:
             self._bar = None
 
     def _wait(
@@ -157,8 +140,13 @@ class Evaluations:
         if all(self._reports(line, step, name, value) for name, value in evals.items()):
             return True
         if step is not None:
-            self._placed |= {(line.rank, name): (step, value, line.number) for name, value in evals.items()}
+            self.note(line, evals, step)
         return False
+
+    def note(self, line: ParsedLine, evals: Mapping[str, float], step: float) -> None:
+        """Notes figures of a step, which a line below may repeat."""
+        known = {(line.rank, name): (step, value, line.number) for name, value in evals.items()}
+        self._placed = {**(self._placed or {}), **known}
 
     def _reports(self, line: ParsedLine, step: float | None, name: str, value: float) -> bool:
         before, known, number = (self._placed or {}).get((line.rank, name), (None, None, 0))

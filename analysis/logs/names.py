@@ -18,7 +18,8 @@ NULLS = frozenset({b"N/A", b"n/a", b"NA", b"-", b"--", b"None", b"none", b"null"
 
 _ALIASES: Mapping[str, Iterable[str]] = {
     "step": "step global_step trainer_global_step train_step optimizer_step opt_step num_updates update updates "
-    "n_updates completed_step current_step current_steps steps_done step_num training_step gradient_step".split(),
+    "n_updates train_global_step completed_step current_step current_steps steps_done step_num training_step "
+    "gradient_step".split(),
     "iteration": "iteration iter iters it iterations itr current_iteration iter_num".split(),
     "batch": "batch batch_idx batch_index minibatch mini_batch batch_num".split(),
     "total_steps": "total_steps max_steps num_steps total_iterations max_iters".split(),
@@ -33,7 +34,7 @@ _ALIASES: Mapping[str, Iterable[str]] = {
     "val_loss": "val_loss eval_loss valid_loss validation_loss test_loss tel dev_loss loss_val val_loss_epoch "
     "loss_validation loss_eval loss_valid loss_test loss_eval_total val_total_loss eval_total_loss "
     "loss_val_total validation_total_loss vloss valid_loss_epoch vl_loss vali_loss heldout_loss "
-    "held_out_loss".split(),
+    "held_out_loss va_loss te_loss".split(),
     "val_bpb": "val_bpb validation_bpb eval_bpb valid_bpb".split(),
     "core_metric": "core_metric core".split(),
     "hellaswag": "hellaswag hella hellaswag_accuracy hellaswag_acc".split(),

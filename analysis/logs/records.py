@@ -207,7 +207,7 @@ class Assembler:
         if line.pattern.role == "eval_bar":
             self._evaluate_bar(line)
             return
-        self._leads = self._leads or not (self.begun or self.drafts() or self._records.has_losses)
+        self._leads = self._leads or not (self.begun or self.drafts())
         named = line.shape.place is not None or "epoch" in line.cells
         self._tested = None if named else self._tested
         is_below = self._ended and not named and self._tested is None
@@ -218,8 +218,9 @@ class Assembler:
 
     def _evaluate_bar(self, line: ParsedLine) -> None:
         """Takes a redraw of an evaluation's bar; a test is told apart where the log validates, too."""
-        self._sets.add(names.held_out_set(line.texts["set"]))
-        held_out = names.held_out_set(line.texts["set"]) if len(self._sets) > 1 else "val"
+        held_out = names.held_out_set(line.texts.get("set", "val"))
+        self._sets.add(held_out)
+        held_out = held_out if len(self._sets) > 1 else "val"
         step = self._counting.of_evaluation(line, self._leads)
         epoch = self._counting.epoch(line.cells, line.rank)
         self.evaluations.of_bar(line, tested(line, held_out), step, epoch)

@@ -57,7 +57,7 @@ _FIGURE = lazy_regex(
 # names of times, memory, rates, settings and sums
 _ASIDE = lazy_regex(
     rb"(?i)time|took|takes|elapsed|mem|speed|fps|flops|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|setup|size|param"
-    rb"|version|\blr\b|learning|weight|ratio\b|temperature|threshold|scale|clip|epsilon|\b(?:eps|beta|gamma|alpha)\b"
+    rb"|version|\blr\b|learning|weight|ratio\b|temperature|threshold|scale|clip|dropout|momentum|epsilon|\b(?:eps|beta|gamma|alpha)\b"
     rb"|\b(?:epochs?|min|max|std|total|overall|final|higher|lower|macro|micro)\b"
 )
 _NO_FIGURES = lazy_regex(rb"(?i)%b|tensor\(|class|rewritten" % _AGAIN)
@@ -165,15 +165,15 @@ class UnreadLines:
                 yield Recurring(shortened(line), len(lines), number, figures)
 
     def _some(self) -> Iterator[tuple[int, int, bytes]]:
-        """The first lines with a decimal point: the place between records, the number and the text of each."""
+        """The first lines: the place between records, the number and the text of each."""
         left = MOST_LINES
         for place, (region, numbers) in enumerate(self._unread):
-            for at, line in enumerate(region.split(b"\n") if b"." in region else ()):
+            for number, line in zip(numbers[:left].tolist(), region.split(b"\n", left), strict=False):
+                left -= 1
                 if b"." in line and len(line) <= LONGEST:
-                    yield place, int(numbers[at]), line
-                    left -= 1
-                if left <= 0:
-                    return
+                    yield place, number, line
+            if left <= 0:
+                return
 
     def _epochs(self) -> Iterator[int]:
         """The epochs that lines name."""

@@ -37,19 +37,15 @@ from gputel.analysis.logs.infer.places import ROUND
 from gputel.analysis.logs.infer.roles import SUMMARY, is_told_apart, role_beside
 from gputel.analysis.logs.infer.settings import without_settings
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
-from gputel.analysis.logs.infer.slots import words_before
 from gputel.analysis.logs.infer.torn import is_torn
 from gputel.analysis.logs.line_prefixes import strip_prefixes
 from gputel.analysis.logs.names import is_evaluation, legal
-from gputel.analysis.logs.patterns import RECORDS, lazy_regex
+from gputel.analysis.logs.patterns import RECORDS
 
 MOST_LINES = 40_000
 MOST_SHAPES = 1_000
 MOST_PATTERNS = 40
 _CROWD = 200  # shapes
-_OF_RUN = lazy_regex(
-    r"(?i)\b(?:for|of) (?:fold|split|trial|seed|run) ?#? ?$"
-)  # sums up: `Loss for fold 3: 0.5`
 # A run that stops early prints its best line once more.
 _BEST_BELOW = LineTable(
     "best", "again", r"(?i)\bbest (?:iteration|round|epoch|step)(?: is| was)?:\s*$", "est "
@@ -176,8 +172,6 @@ def _evaluates_beside(line: Candidate) -> bool:
     an epoch. Without a word for evaluating, a score that is computed on held-out data must say its place.
     """
     again = line.shape.count > 1 and bool(line.changing)
-    if line.place and _OF_RUN.search(words_before(line.shape, line.place.at)):
-        return False
     if line.role == "train" and line.is_terse and not line.place and line.columns == ["loss"]:
         return again and TRAINED.match(legal(line.metrics[0].source).lower()) is not None
     if line.role == "other" and line.place and not line.place.guessed and line.scores_held_out:
@@ -215,11 +209,12 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
             role = "epoch" if over else role_beside(line, main, header)
             if above and role in ("train", "part", None):
                 role = "part" if line in body else None
-            role = "bar" if role == "train" and line.shape.is_bar else role
+            if line.shape.is_bar:
+                role = "bar" if role == "train" else _of_evaluation_bar(line) if role == "eval" else role
             role = "train" if role is None and _rewards_too(line, main) else role
             part = _besides(line, main) if role == "part" else line
             chosen += [replace(part, role=role, ends=ends)] if role and part.columns else []
-    rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "tested": 2, "epoch": 3}
+    rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "eval_bar": 2, "tested": 2, "epoch": 3}
     chosen.sort(key=lambda line: (-line.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[line.role]))
     chosen = with_own_names(_average_as_loss(_within_epochs(chosen[:MOST_PATTERNS])))
     chosen = with_classes(with_sets(chosen))
@@ -319,15 +314,25 @@ def _average_as_loss(chosen: list[Candidate]) -> list[Candidate]:
 
 def _in_turn(records: Sequence[Candidate]) -> list[str]:
     """The only losses of records of which one kind follows the other: `Train MSE Loss`, then `Train MAE Loss`."""
-    losses = [[column for column in line.columns if "loss" in column.lower()] for line in records]
+    losses = [[c for c in line.columns if "loss" in c.lower() and not is_evaluation(c)] for line in records]
     spans = sorted((line.shape.first, line.shape.lines[-1]) for line in records)
     apart = all(last < first for (_, last), (first, _) in pairwise(spans))
-    named = all(len(each) == 1 and TRAINED.match(each[0].lower()) for each in losses)
+    named = all(len(each) == 1 and _is_of_stage(each[0], len(losses)) for each in losses)
     return [name for each in losses for name in each] if apart and named else []
+
+
+def _is_of_stage(name: str, kinds: int) -> bool:
+    """Whether the only loss of one kind of record is that of a stage of the training."""
+    return TRAINED.match(name.lower()) is not None or (kinds > 1 and not OPPOSED.search(name))
 
 
 def _is_average_loss(cell: Named) -> bool:
     return cell.column == "loss_avg" and not cell.source.endswith("()")
+
+
+def _of_evaluation_bar(line: Candidate) -> str:
+    """The role of a bar of an evaluation; one that prints no count is read redraw by redraw."""
+    return "eval_bar" if {"count", "total"} <= {*line.columns} else "eval"
 
 
 def _besides(line: Candidate, main: Candidate) -> Candidate:

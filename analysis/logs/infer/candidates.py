@@ -29,7 +29,7 @@ _MOST_VALUES, _MOST_BESIDE = 40, 10  # of a rare line: of a list or a tree; besi
 _MOST_SETTINGS = 0.3  # share of the lines; `python train.py | step 5` may stand in front of all of them
 OFTEN = 3  # lines; a rarer shape must have a value with a known name
 _OPTION = re.compile(rb"\s*--[a-z]")  # `--epochs 10`, of a command
-_BEGINS = re.compile(rf"(?i)\W*(?:{HELD_OUT})(?!\w)".encode())
+_BEGINS = re.compile(rf"(?i)\W*(?:(?:phase|split|mode|set)\W+)?(?:{HELD_OUT})(?!\w)".encode())
 _LEARNS = re.compile(r"(?i)\blr\b|learn")
 # `best_of_4` and `best@4` are measures of their own; `error of best model` is measured when it is printed
 _BEST = re.compile(

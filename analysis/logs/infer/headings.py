@@ -11,7 +11,7 @@ from gputel.analysis.logs.infer.shapes import LineShape
 
 EVALUATION = re.compile(  # but for `val_loss_best`
     rb"(?i)(?<![a-z_-])(?:vali?|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)"
-    rb"(?![a-z]|[\w/-]*[_-](?:best|min|max)\b)"
+    rb"(?![a-z]|[\w/-]*[_-](?:best|min|max)\b)|^\W*(?-i:[A-Z]+_(?:EVAL|VAL|TEST))(?!\w)"  # `MILESTONE_EVAL step 5`
 )
 _ONE = rb"[\w /-]+(?:[:=]|\s\||\s\s)\s*(?:%b)%%?(?: \([+-]?[\d.]+\))?" % values.GRAMMAR
 _FIGURE = re.compile(rb"(?:# )?%b(?:[,;] +%b)*" % (_ONE, _ONE))

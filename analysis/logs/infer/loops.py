@@ -20,7 +20,7 @@ from gputel.analysis.logs.infer.counters import integers, numbers
 from gputel.analysis.logs.infer.named import Named, is_place
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS, cut, masked
 from gputel.analysis.logs.line_kinds import STEPS
-from gputel.analysis.logs.names import HELD_OUT, TRAINING, legal
+from gputel.analysis.logs.names import HELD_OUT, TRAINING, is_evaluation, legal
 from gputel.analysis.logs.patterns import lazy_regex
 
 _MOST_SETS = 5  # of data that one evaluation may go through, with a line for each
@@ -59,12 +59,6 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
     evals = [c for c in candidates if c.role == "eval"]
     loops += [c for c in evals if _is_running(c, candidates, lines) or any(_is_mean(e, c) for e in evals)]
     return [_without_figures(c) if c in loops else c for c in candidates if c.place or c not in loops]
-
-
-def _is_of_both_sets(candidate: Candidate) -> bool:
-    """Whether it gives one measure of the training and of a held-out set: `1/9 acc: 0.8 val_acc: 0.7`."""
-    names = {cell.source.lower() for cell in candidate.metrics}
-    return any(name != (bare := _SET.sub("", name)) and bare in names for name in names)
 
 
 def _is_announced(candidate: Candidate, lines: Sequence[bytes]) -> bool:
@@ -171,7 +165,7 @@ def _last_and_others(
     The others give no figure; nor does the last where another line gives the result. A loop that is not seen to
     come to its end, or that may count a few sets of data, is left as it is.
     """
-    if candidate.role != "eval" or _is_of_both_sets(candidate):
+    if candidate.role != "eval":
         return [candidate]
     if _counts_items(candidate):
         return _settled_and_others(candidate, records, lines)
@@ -285,9 +279,11 @@ def _passes(candidate: Candidate, index: Named) -> list[tuple[int, int]]:
 
 def _gives_result(line: Candidate, running: Candidate, passes: int) -> bool:
     """Whether it gives, about once for each pass, one of the same measures without a count."""
-    if line.role != "eval" or line.is_fine or not 0.5 * passes <= line.shape.count <= 1.5 * passes:
+    if line.role not in ("eval", "mixed") or line.is_fine:
         return False
-    return not {*line.columns}.isdisjoint(cell.column for cell in running.metrics)
+    given = {column for column in line.columns if line.role == "eval" or is_evaluation(column)}
+    often = 0.5 * passes <= line.shape.count <= 1.5 * passes
+    return often and not given.isdisjoint(cell.column for cell in running.metrics)
 
 
 def _is_mean(line: Candidate, running: Candidate) -> bool:

@@ -83,6 +83,7 @@ _PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
 )
 # `fps step`, a speed, and `Local Epoch` of a client, which begins again in each round
 _NO_PLACE = re.compile(r"(?i)(?:(?:fps|sps|ips|speed|throughput)[\W_]|local[\W_]epochs?$)")
+_BEFORE_PLACES = frozenset("at after results metrics scores set".split())  # `Eval results step 500`
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
 
 
@@ -221,8 +222,7 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     column = shape.column(slot.at)
     if slot.kind == "stamp" or slot.column or (is_text(column) and not _is_loss(slot)):
         return Named(slot, None, source=slot.key or "")
-    pairs = shape.words[slot.at].rstrip().endswith(b"[(")  # `acc, val_acc=[(0.8, 0.7), (0.9, 0.8)]`
-    if pairs or (slot.key or "").lower().endswith(" set"):  # `valid set 0` says which set it is
+    if (slot.key or "").lower().endswith(" set"):  # `valid set 0` says which set it is
         return Named(slot, None, source=slot.key or "")
     if slot.key is None:
         time = slot.unit in ("ms", "s", "sec", "seconds") and not rises(column)
@@ -329,7 +329,7 @@ def _ends(key: str) -> list[str]:
         return [key]
     if key.endswith("()") or parts[0].lower() in SETS - {"train", "training"}:
         at = parts[-1].lower()  # `Valid Epoch: 3`, `Validation at step 500`
-        names_place = len(parts) == 2 or (len(parts) > 2 and parts[-2].lower() in ("at", "after"))
+        names_place = len(parts) == 2 or (len(parts) > 2 and parts[-2].lower() in _BEFORE_PLACES)
         return [*ends, at] if names_place and at in PLACES and " " in key else ends
     shorter = ["_".join(parts[start:]) for start in range(1, len(parts))]
     return [*ends, *(end for end in shorter if end and "loss" not in end.lower())]

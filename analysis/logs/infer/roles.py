@@ -147,6 +147,7 @@ def _says_the_same(line: Candidate, main: Candidate) -> bool:
 def _evaluates_rarely(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line that gives training and evaluation losses, among more frequent records that only train."""
     is_rarer = line.role == "mixed" != main.role and line.shape.count <= main.shape.count / 2
+    is_rarer = is_rarer and line.shape.first < main.shape.last[0]  # else they are of another stage
     return is_rarer and "lr" not in line.columns and not _says_more(line, main)
 
 

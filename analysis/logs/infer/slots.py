@@ -31,7 +31,11 @@ _FILE = lazy_regex(r"\.(?:py|cc|cpp|cu|rs|jl):$")
 _VERB = lazy_regex(r"\s(?:is|was|are|equals|at|to|of)$")
 _BETWEEN_COMMAS = lazy_regex(r"(?:\s*,\s*:?|\(:)(?P<key>[A-Za-z_][\w/.-]*),\s*")
 _BEFORE_HYPHEN = lazy_regex(r" [A-Za-z]\w* - ")
-_OF_SET = lazy_regex(r"(?i)[a-z]\((?:train|vali?|valid|eval|test|dev)\w*\)\s*$")  # `Loss(val) 2.5`
+# `Loss(val) 2.5`, `loss (train/val) 2.5/2.7`
+_OF_SET = lazy_regex(
+    r"(?i)[a-z](?:\((?:train|vali?|valid|eval|test|dev)\w*| ?\(train\w* ?/ ?(?:vali?|valid|eval|test|dev)\w*)\)\s*$"
+)
+_ARTICLE = lazy_regex(r"(?:and |with )?(?:the |an? )(?=[a-z])|and (?=[A-Za-z])")  # `and the loss is 2.5`
 _BARE_VERBS = {"is", "was", "are", "equals"}
 _OF_TOTAL = lazy_regex(r"\s*/\s*$")
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
@@ -52,6 +56,10 @@ _SCORE = r"acc(?:uracy)?|f1|auc|m?iou|dice|psnr|ppl|perplexity"
 # `Accuracy (Loss): 0.5 (1.37)`; a loss in brackets behind a loss says which one it is
 _MEASURES = lazy_regex(
     rf"(?i)(?P<of>.*?)(?P<first>{_SCORE}|loss) ?\((?P<second>(?!(?P=first)){_SCORE}|loss)\)?"
+)
+# `val loss/acc: 2.5/0.4`
+_BOTH_MEASURES = lazy_regex(
+    rf"(?i)(?P<of>(?:\w+[ _])?)(?P<first>{_SCORE}|loss) ?/ ?(?P<second>{_SCORE}|loss)"
 )
 _AVERAGED = lazy_regex(r"(?:avg|average|mean|smoothed|running)[ _](.+)")
 _A_STEP = lazy_regex(r"(?i)(?:step|iter|iteration|epoch|round|batch|update)s?$")
@@ -239,7 +247,9 @@ def _left_key(left: str, after_value: bool) -> str | None:
         return None
     chunk = _CUTS.split(text if not text.endswith((")", "]")) else text + "\0")[-1].rstrip("\0")
     chunk = _VERB.sub("", re.split(r":\s", chunk)[-1].strip()).strip(" \t'\"([{<|:*#>-.")
-    words = _APART.split(chunk)[-1].split()
+    phrase = _APART.split(chunk)[-1]
+    article = _ARTICLE.match(phrase)
+    words = phrase[article.end() if article else 0 :].split()
     if not words or not any(c.isalpha() for c in chunk) or chunk in _BARE_VERBS:
         return None
     return " ".join(words if len(words) <= 5 else words[-2:])
@@ -296,6 +306,10 @@ def _both_losses(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
     """Names two values that one name announces, as in `loss (cur/avg): 2.5/2.7`; one with a total is no average."""
     if slot.column == "total" and (before.key or "").endswith("()"):
         return replace(before, key=None, column="aside"), slot  # `loss 2.5 (12/12 s)`
+    measures = _BOTH_MEASURES.fullmatch(before.key or "") if slot.column == "total" else None
+    if measures:
+        keys = [measures["of"] + measures[each] for each in ("first", "second")]
+        return replace(before, key=keys[0]), replace(slot, key=keys[1], column=None)
     names = _BOTH_LOSSES.fullmatch(before.key or "") if slot.column == "total" else None
     what = names and (names["what"] or names["behind"])
     if not names or not what or names["first"].lower() == names["second"].lower():

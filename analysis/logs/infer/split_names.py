@@ -26,7 +26,7 @@ _DICT = lazy_regex(rb"\{\s*['\"]?$")
 _NEXT_KEY = lazy_regex(rb"\s*,\s*['\"]?")
 _KEY_END = lazy_regex(rb"['\"]?\s*:\s*")
 _SET = rf"(?:{TRAINING}|{EVALUATING})"
-_MARKER = lazy_regex(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
+_MARKER = lazy_regex(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?['\"]?(?:\s*[\])}}:|>({{\[]|\s+-)")
 _OF = "(?:on|for|over|de|da|du|di|del|des|der|sur|en|na|auf|на)"
 _SET_BEHIND = lazy_regex(  # `Loss(val)`, `acc on the test set`, `loss de validation`, `accuracy validation`
     rf"(?i)(?P<what>[a-z].*?)(?:\s*[(\[]\s*| |[ _]{_OF}[ _](?:the |la |el |los )?)"
@@ -38,7 +38,9 @@ _LOSSES = ("L", "J")
 _SETS = {"trn": "train", "vld": "val", "tst": "test"}
 _SET_FIRST = lazy_regex(rf"(?i)(?P<set>{_SET})[ _](?=\w)")
 _OWN = lazy_regex(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
-_LISTED = lazy_regex(r"(?:^|\s\s|[|;\]] )(?P<names>[A-Za-z][\w@-]*(?:, [A-Za-z][\w@-]*)+)\s?[:=]\s*$")
+_LISTED = lazy_regex(
+    r"(?:^|\s\s|[|;\]] |\()(?P<names>[A-Za-z][\w@-]*(?:, [A-Za-z][\w@-]*)+)\)?\s?[:=]\s*\(?$"
+)
 _LABEL = lazy_regex(rf"(?i)\W*(?:initial )?{_SET}")
 _MEASURED_AT = lazy_regex(
     rf"(?i)(?P<what>[a-z][^|,;:=]*?)(?: *\([^()]*\))? +(?:at|after|for|in|@) +(?:the )?(?P<place>{PLACE})\W*$"
@@ -64,7 +66,7 @@ def complete(row: list[Slot], shape: LineShape) -> list[Slot]:
     inside = setting_lines.within(shape.words)
     row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
     row = [replace(slot, key=None, column="date") if slot.at in shape.dated else slot for slot in row]
-    row = [_qualified(slot, shape) for slot in _listed(_without_labels(_keyed(row, shape), shape), shape)]
+    row = [_qualified(slot, shape) for slot in _listed(_without_labels(_keyed(row, shape)), shape)]
     return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
 
 
@@ -97,23 +99,18 @@ def set_first(key: str) -> str:
     return f"{_SETS.get(named['set'].lower(), named['set'])} {what}"
 
 
-def _without_labels(row: list[Slot], shape: LineShape) -> list[Slot]:
-    """Takes the set in front of many bare numbers for the label of a table's row: it names none of them.
-
-    In `train: 4.5=2.5 + 2` it names a sum.
-    """
+def _without_labels(row: list[Slot]) -> list[Slot]:
+    """Takes the set in front of many bare numbers for the label of a table's row: it names none of them."""
     if sum(slot.key is slot.column is None for slot in row) < _MANY:
         return row
-    return [
-        replace(slot, key=None)
-        if _LABEL.fullmatch(slot.key or "") and shape.words[slot.at + 1].strip() != b"="
-        else slot
-        for slot in row
-    ]
+    return [replace(slot, key=None) if _LABEL.fullmatch(slot.key or "") else slot for slot in row]
 
 
 def _listed(row: list[Slot], shape: LineShape) -> list[Slot]:
-    """Names the values of `IS, FID: 1.67, 341.4` in the order of the names, where there are as many."""
+    """Names the values of `IS, FID: 1.67, 341.4` in the order of the names, where there are as many.
+
+    Brackets may stand around both, `(loss, acc): (2.5, 0.4)`.
+    """
     named = list(row)
     for slot in row:
         listed = _LISTED.search(words_before(shape, slot.at))

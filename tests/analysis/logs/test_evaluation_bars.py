@@ -82,6 +82,21 @@ def test_a_test_is_told_apart_from_a_validation(read: Read) -> None:
     assert log.evals.filter(name="test_loss")["step"].to_list() == [*EPOCHS]
 
 
-def test_a_bar_without_a_loss_gives_nothing(read: Read) -> None:
+def test_a_score_alone_is_a_result(read: Read) -> None:
+    ends = (f"Valid: 100%|##| 8/8 [00:08<00:00, 9.8it/s, dice=0.{e}]\n" for e in EPOCHS)
+    log = read("".join(train(f"Epoch {e}", e) + end for e, end in zip(EPOCHS, ends, strict=True)))
+    scores = [(epoch, epoch / 10) for epoch in EPOCHS]
+    assert log.evals.filter(name="val_dice").select("step", "value").rows() == scores
+
+
+def test_a_bar_without_figures_gives_nothing(read: Read) -> None:
     evaluating = "Evaluating: 100%|##| 8/8 [00:08<00:00, 9.8it/s]\n"
     assert read("".join(train(f"Epoch {e}", e) + evaluating for e in EPOCHS)).evals.height == 0
+
+
+def test_a_line_that_repeats_a_bar_is_no_evaluation_of_its_own(read: Read) -> None:
+    epochs = (
+        f"Epoch {e}/5\n40/40 [====] - 3s 12ms/step - loss: {4 / e:.4f} - accuracy: 0.{e}1\n" for e in EPOCHS
+    )
+    end = "8/8 [====] - 0s 3ms/step - loss: 0.4375 - accuracy: 0.7512\nTest loss: 0.4375\n"
+    assert losses(read("".join(epochs) + end)) == [(5, 0.4375)]

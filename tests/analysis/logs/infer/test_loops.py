@@ -280,3 +280,15 @@ def test_accuracy_below_its_epoch_is_an_evaluation_where_nothing_else_is_printed
     log = read("".join(f" epoch {epoch}\ntest accuracy 0.{60 + epoch}\n" for epoch in range(6)))
     assert log.evals.filter(name="test_accuracy").height == 6
     assert read("".join(f" version {v}\ntest accuracy 0.{60 + v}\n" for v in range(6))).is_empty
+
+
+def test_line_of_both_means_gives_the_result_of_a_loop(read: Callable[[str], Log]) -> None:
+    text = ""
+    for epoch in range(1, 5):
+        text += "".join(f"Epoch: [{epoch}][{b}/40] Loss: {3 / (epoch + b / 40):.4f}\n" for b in (0, 20, 39))
+        text += "".join(f"EVAL: [{b}/10] Elapsed 0m 1s Loss: {4 / epoch:.4f}\n" for b in (0, 5, 9))
+        text += f"Epoch {epoch} - avg_train_loss: {2 / epoch:.4f}  avg_val_loss: {5 / epoch:.4f}  time: 10s\n"
+    log = read(text)
+    validated = log.evals.filter(name="val_loss")["value"].to_list()
+    assert validated == [round(5 / epoch, 4) for epoch in range(1, 5)]
+    assert log.records.height == 12
