@@ -212,8 +212,10 @@ class RunState:
         return [log for stream, log in with_rows.items() if node_of(stream) == first][-1]
 
     def _total(self, log: LogState) -> int | None:
-        total = self._config().get("total_steps")
-        return log.total_steps or (int(total) if isinstance(total, float) and math.isfinite(total) else None)
+        total, printed = self._config().get("total_steps"), log.total_steps
+        if printed and (log.step is None or log.step <= printed):  # else it is the length of an epoch
+            return printed
+        return int(total) if isinstance(total, float) and math.isfinite(total) else None
 
     def _config(self) -> dict[str, float | str]:
         return {key: value for source in self._sources.values() for key, value in source.config.items()}

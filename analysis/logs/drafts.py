@@ -46,6 +46,7 @@ class OpenRecord:
     cells: dict[str, float]
     evals: dict[str, float]
     redraw: tuple[str, float, float] | None = None  # of a bar: its key and how far it had come
+    carried: dict[str, float] | None = None  # of an epoch's bar: the evaluations that it began with
     place: PhaseAttempt | None = None  # None until a line makes it a record
     kinds: set[Pattern] = field(default_factory=set)  # of its lines
     end: int = 0  # number of its last line
@@ -55,6 +56,21 @@ class OpenRecord:
         self.is_record = self.line.shape.record
         self.kinds.add(self.line.pattern)
         self.end = self.line.number
+
+    def is_broken_off(self) -> bool:
+        """Whether it is a bar that did not come to its end."""
+        return self.redraw is not None and self.redraw[2] < self.line.cells.get("total", 0.0)
+
+    def measured(self) -> dict[str, float]:
+        """The evaluations, unless its bar has shown all of them since the epoch began."""
+        began_with = self.began_with()
+        return {} if self.evals.items() <= began_with.items() else self.evals
+
+    def began_with(self) -> dict[str, float]:
+        """The evaluations that the bar of an epoch shows before its first batch."""
+        if self.carried is not None:
+            return self.carried
+        return self.evals if self.line.cells.get("count") == 0 else {}
 
     def ends_above(self, line: ParsedLine) -> bool:
         """Whether it has a step and several lines, or a loss and an evaluation, and the line stands right below."""
@@ -76,7 +92,7 @@ class OpenRecord:
         shared = [name for name in line.cells if name in self.cells and name not in others]
         shared = ["loss"] if "loss" in shared else shared
         pairs = [(line.cells[name], self.cells[name]) for name in shared]
-        same = sum(_is_of(again, value) or _is_of(value, again) for again, value in pairs)
+        same = sum(is_of(again, value) or is_of(value, again) for again, value in pairs)
         return 2 * same > len(pairs)
 
     def takes(self, line: ParsedLine, step: float | None) -> bool:
@@ -161,10 +177,10 @@ def _finer(loss: float, again: float) -> float:
 
 
 def _in_full(loss: float, again: float) -> float:
-    return again if _is_of(again, loss) else loss
+    return again if is_of(again, loss) else loss
 
 
-def _is_of(loss: float, rounded: float) -> bool:
+def is_of(loss: float, rounded: float) -> bool:
     """Whether the other is this loss, rounded: 1.0 is 0.97 rounded, but not 0.75, which is too far from it."""
     _, _, decimals = f"{rounded:f}".rstrip("0").partition(".")
     near = math.isfinite(loss) and abs(loss - rounded) <= _NEAR * abs(rounded)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages, is_of
 from gputel.analysis.logs.frames import Numbers, Row, RowBlock, Rows
 
 REPORTED = 20  # lines between an evaluation and the report that repeats it
@@ -65,6 +65,9 @@ class Evaluations:
         self._before: tuple[int, float | None, str | None, Mapping[str, float]] = (-1, None, None, {})
         self._bar: PendingEvaluations | None = None  # of an evaluation, whose result a line may still give
         self._bar_place: PhaseAttempt | None = None  # None where it has yet to find its step or attempt
+        self._latest: dict[
+            tuple[str | None, str], tuple[float, float]
+        ] = {}  # step and value, by rank and name
         self._placed: dict[tuple[str | None, str], tuple[float, float, int]] | None = None  # since a record
 
     def take(self, line: ParsedLine, step: float | None, epoch: float | None = None) -> None:
@@ -77,7 +80,22 @@ class Evaluations:
             self._wait(line, evals, step, epoch)
         else:
             self._settle_tasks(step)
+            self._latest |= {(line.rank, name): (step, value) for name, value in evals.items()}
             self.write(line, evals, step, self._stages.evaluation(step))
+
+    def without_rounded(
+        self, line: ParsedLine, step: float | None, evals: Mapping[str, float]
+    ) -> dict[str, float]:
+        """The figures of a bar, but for those that a line of the same step has printed with more digits."""
+        return {
+            name: value
+            for name, value in evals.items()
+            if not self._has_in_full(line.rank, step, name, value)
+        }
+
+    def _has_in_full(self, rank: str | None, step: float | None, name: str, value: float) -> bool:
+        printed_at, printed = self._latest.get((rank, name), (None, value))
+        return printed_at is not None and printed_at == step and is_of(printed, value)
 
     def of_loop(
         self, line: ParsedLine, evals: dict[str, float], step: float | None, epoch: float | None

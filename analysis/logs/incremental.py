@@ -288,7 +288,7 @@ def _open_rows(assembler: Assembler) -> tuple[Rows, Rows]:
     for draft in assembler.drafts():
         if draft.place:
             records.append(draft.row(draft.place))
-    with_records = [(draft.line, draft.step, draft.evals) for draft in assembler.drafts()]
+    with_records = [(draft.line, draft.step, draft.measured()) for draft in assembler.drafts()]
     place = assembler.stages.here
     for line, step, values in (*assembler.evaluations.waiting(), *with_records):
         for name, value in values.items():

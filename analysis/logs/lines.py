@@ -108,14 +108,13 @@ class Splitter:
         if self._skipping:
             data = self._skip(data)
         cut = data.rfind(b"\n") + 1
-        if cut:
-            whole, self._rest = b"".join((self._rest, memoryview(data)[:cut])), data[cut:]
-        else:
-            data = self._rest + data
-            if len(data) > LIMIT:
-                data = data.replace(b"\x00", b"")  # thousands, where a log was truncated while it was written
-                cut = max(data.rfind(b"\r", 0, -1), data.rfind(b"\x08", 0, -1)) + 1
-            whole, self._rest = data[:cut], data[cut:]
+        whole = b"".join((self._rest, memoryview(data)[:cut])) if cut else b""
+        self._rest = data[cut:] if cut else self._rest + data
+        if len(self._rest) > LIMIT:
+            # NUL bytes: thousands, where a log was truncated while it was written
+            rest = self._rest.replace(b"\x00", b"")
+            cut = max(rest.rfind(b"\r", 0, -1), rest.rfind(b"\x08", 0, -1)) + 1
+            whole, self._rest = whole + rest[:cut], rest[cut:]
         if self._live and (drawn := _drawn(self._rest)):
             whole, self._rest = whole + self._rest[:drawn], self._rest[drawn:]
         if whole:

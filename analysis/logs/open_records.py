@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gputel.analysis.logs.bar_evaluations import BarEvaluations
 from gputel.analysis.logs.counting import BarKey, Counting
 from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
 from gputel.analysis.logs.evaluations import Evaluations
@@ -40,11 +41,13 @@ class OpenRecords:
         self._epoch: float | None = None  # announced, and no record of it has come
         self._leading: list[ParsedLine] = []  # parts of the record to come
         self.header: list[str] = []  # the names of a table's columns
+        self.has_losses = False  # whether losses stand above the first line that says where they belong
         self._is_boxed = boxed
         self._last_box: dict[str | None, OpenRecord] = {}  # by rank
         self._redraws = False  # whether a bar was drawn before its end
         self._has_loss = False  # whether a bar gave its current loss
         self._counting, self._stages, self._evaluations = counting, stages, evaluations
+        self._bar_evaluations = BarEvaluations(evaluations)
         self._sources = sources
 
     def take(self, line: ParsedLine) -> None:
@@ -92,6 +95,7 @@ class OpenRecords:
         with the next such line only.
         """
         open_one, repeats = self.drafts.get(line.rank), self._repeats.get(line.rank)
+        self.has_losses = self.has_losses or "loss" in line.cells
         if not open_one or open_one.redraw or open_one.step is None or open_one.line.shape.place:
             return
         if repeats and repeats.takes(line, step):
@@ -137,6 +141,8 @@ class OpenRecords:
         new.redraw = (*key, count)
         if draft and draft.redraw and draft.redraw[:2] == key:
             self.partials.append(draft.row(draft.place or self._stages.here))
+            self._bar_evaluations.begin(draft)
+            new.carried = draft.carried
             new.place, new.redraw = draft.place, (*key, max(count, draft.redraw[2]))
         else:
             self.close(line.rank)
@@ -172,18 +178,20 @@ class OpenRecords:
                 self._evaluations.settle(draft)
             self.steps.append(draft.row(draft.place))
             self.at_last_step = self._counting.is_last(draft.cells, draft.line)
-            total = draft.line.cells.get("total", 0.0)
-            self.broken_off = draft.redraw is not None and draft.redraw[2] < total
+            self.broken_off = draft.is_broken_off()
         elif draft.step is not None:  # a last line may say only how far the run has come
             self.at_last_step = draft.step >= draft.cells.get("total_steps", float("inf"))
-        if draft.evals:
+        self._evaluations.leave_bar(draft.measured(), draft.end)
+        if draft.redraw and draft.redraw[0] == "epoch":
+            self._bar_evaluations.close(draft, draft.place or self._stages.here)
+        elif draft.evals:
             place = draft.place or self._stages.evaluation(draft.step)
-            self._evaluations.leave_bar(draft.evals, draft.end)
             self._evaluations.write(draft.line, draft.evals, draft.step, place)
 
     def close_all(self) -> None:
         for rank in list(self.drafts):
             self.close(rank)
+        self._bar_evaluations.close_all()
 
     def hand_over(self) -> tuple[Rows, Rows]:
         """Hands over the rows of steps and partials since the last call."""
@@ -228,12 +236,16 @@ class OpenRecords:
         return again and before is not None and draft.cells.keys() <= before.cells.keys()
 
     def _is_another_bar(self, line: ParsedLine) -> bool:
-        """Whether a bar after a finished epoch has another length: it is the bar of a test (Keras)."""
+        """Whether a bar after a finished epoch has another length: it is the bar of a test (Keras).
+
+        So it is after an epoch that was broken off, below other lines.
+        """
         draft = self.drafts.get(line.rank)
         if not draft or not draft.redraw:
             return False
         total = draft.line.cells.get("total")
-        return total is not None and draft.redraw[2] >= total != line.cells.get("total", total)
+        is_over = total is not None and (draft.redraw[2] >= total or line.number > draft.line.number + 1)
+        return is_over and total != line.cells.get("total", total)
 
     def _begins_again(self, line: ParsedLine, draft: OpenRecord) -> bool:
         """Whether a bar that had come to its end begins once more in an epoch that was announced for one."""

@@ -207,7 +207,7 @@ class Assembler:
         if line.pattern.role == "eval_bar":
             self._evaluate_bar(line)
             return
-        self._leads = self._leads or not (self.begun or self.drafts())
+        self._leads = self._leads or not (self.begun or self.drafts() or self._records.has_losses)
         named = line.shape.place is not None or "epoch" in line.cells
         self._tested = None if named else self._tested
         is_below = self._ended and not named and self._tested is None

@@ -141,7 +141,7 @@ class _LazyResults:
 
     @cached_property
     def _made(self) -> pl.DataFrame:
-        return self.make_records()
+        return counting.within_totals(self.make_records())
 
     def _timed(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Leaves out timestamps that time nothing, as the clock was set."""

@@ -145,8 +145,9 @@ _DAY = (
 # The first line of a start, dated, from scratch, or of another fold: no event, but why steps begin again.
 HEADING = _sign(
     None,
-    rb"(?i)^(?!.*\bepoch)(?:[^a-z]*(?:(?:start\w*|train\w*|cross[- ]?validation|cv|running) )?(?:fold|seed|trial)\b"
-    rb"[ #:=]{0,4}\d+\b(?:(?: ?/ ?| of )\d+)?[^\d.]{0,40}$|[=*#~-]{3,}.*" + _DAY + rb".*"
+    rb"(?i)^(?!.*\bepoch)(?:[^a-z]*(?:(?:start\w*|train\w*|cross[- ]?validation|cv|running) )?"
+    rb"(?:(?:fold|seed|trial)\b[ #:=]{0,4}\d+\b(?:(?: ?/ ?| of )\d+)?|(?:split|run) \d+(?: ?/ ?| of )\d+)"
+    rb"[^\d.]{0,40}$|[=*#~-]{3,}.*" + _DAY + rb".*"
     rb"|.*\b(?:(?:run|session|job|experiment|training) (?:was )?(?:started|starts|starting|began|begins)\b.{0,20}"
     rb"|start of (?:the )?training\b.{0,30})" + _DAY + rb".*"
     rb"|(?:experimental: )?start(?:ing)? training\b.{0,40}\bfrom (?:scratch|(?:a )?pre-?trained)\b.*)$",
@@ -194,6 +195,7 @@ _WORTH = (
     *(rb"%b(?<![^\n].)[=*#~-]{2}[^\n]*\d\d" % mark for mark in (b"=", rb"\*", b"#", b"~", b"-")),
     *(rb"%b(?:s|ed|ing)?\b[^\n]{0,20}\d\d" % begins for begins in (b"start", b"begin", b"began")),
     *(rb"%b(?<!\w%b)[ #:=]{0,4}\d" % (part, part) for part in (b"fold", b"seed", b"trial")),
+    *(rb"%b(?<!\w%b) \d+(?: ?/ ?| of )\d" % (part, part) for part in (b"split", b"run")),
     rb"start of (?:the )?train",
     rb"start(?:ing)? training\b[^\n]{0,40} from ",
 )

@@ -20,6 +20,7 @@ FEWEST = 10  # fewer records than this show no course
 BEYOND = 10  # times the last step of the records
 MOST_FALLS = 3  # restarts without a word in the log
 MOST_BETWEEN = 1  # lines between two records that say nothing of a new start
+EVALUATED = 0.9  # share of the records whose line evaluates as well
 MOST_SETS = 3  # training, validation, test
 EPISODE = re.compile(r"(?i)(?:ep|episodes?|games?)_?")
 OUTER = re.compile(r"(?i)fold|trial|seed|run")  # if it changes with each restart, it is the reason
@@ -68,10 +69,13 @@ def episodes_fall(log: ParsedRows) -> Iterator[Doubt]:
 def _falls_within(log: ParsedRows, restarts: pl.DataFrame) -> int:
     """The number of restarts but those that begin a training like the first one: at its epoch and its step.
 
-    Short attempts may be a loop within another, unless each comes to its last step. Batches alone say nothing.
+    Short attempts may be a loop within another, unless each comes to its last step. Batches alone say nothing; but
+    no loop within another, and no batch, evaluates on nearly every line.
     """
     is_finer = not log.sources.keys().isdisjoint(("step", "iteration", "batch", "index"))
-    if not epochs(log) and ("epochs" not in log.sources or is_finer):
+    evaluated = log.records["line"].is_in(log.evals["line"].implode()).sum()
+    evaluates = evaluated > EVALUATED * log.records.height
+    if not (epochs(log) or evaluates) and ("epochs" not in log.sources or is_finer):
         return restarts.height
     rows, place = log.records, ["step", *epochs(log)]
     is_whole = pl.lit(value=False)

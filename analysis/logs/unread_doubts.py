@@ -60,8 +60,8 @@ def losses(log: ParsedRows) -> Iterator[Doubt]:
 def figures(log: ParsedRows) -> Iterator[Doubt]:
     """Lines that recur between records, and whose figures the reading has nowhere.
 
-    Those that stand once in an epoch of several records are its mean; so is one of a single record that names its
-    figure.
+    Those that stand once in an epoch of several records are its mean, unless they are scores such as BLEU; so is
+    one of a single record that names its figure.
     """
     for recurring in log.unread.recurring:
         if _is_mean(log, recurring) or not (log.records.height or log.evals.height):
@@ -80,11 +80,14 @@ def figures(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def _is_mean(log: ParsedRows, recurring: Recurring) -> bool:
+    from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE
+
     words, epochs = recurring.text.lower(), _epochs_passed(log)
     if _HELD_OUT.search(words) or recurring.lines > epochs:
         return False
     names_one = any(name in words for name in log.metrics() if name != "epoch")
-    return names_one or log.records.height > epochs
+    scores = any(map(HELD_OUT_SCORE.search, recurring.figures))
+    return names_one or (log.records.height > epochs and not scores)
 
 
 def _is_unread(log: ParsedRows, printed: frozenset[float]) -> bool:

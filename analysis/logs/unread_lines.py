@@ -165,15 +165,15 @@ class UnreadLines:
                 yield Recurring(shortened(line), len(lines), number, figures)
 
     def _some(self) -> Iterator[tuple[int, int, bytes]]:
-        """The first lines: the place between records, the number and the text of each."""
+        """The first lines with a decimal point: the place between records, the number and the text of each."""
         left = MOST_LINES
         for place, (region, numbers) in enumerate(self._unread):
-            for number, line in zip(numbers[:left].tolist(), region.split(b"\n", left), strict=False):
-                left -= 1
+            for at, line in enumerate(region.split(b"\n") if b"." in region else ()):
                 if b"." in line and len(line) <= LONGEST:
-                    yield place, number, line
-            if left <= 0:
-                return
+                    yield place, int(numbers[at]), line
+                    left -= 1
+                if left <= 0:
+                    return
 
     def _epochs(self) -> Iterator[int]:
         """The epochs that lines name."""

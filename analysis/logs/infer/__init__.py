@@ -37,15 +37,19 @@ from gputel.analysis.logs.infer.places import ROUND
 from gputel.analysis.logs.infer.roles import SUMMARY, is_told_apart, role_beside
 from gputel.analysis.logs.infer.settings import without_settings
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
+from gputel.analysis.logs.infer.slots import words_before
 from gputel.analysis.logs.infer.torn import is_torn
 from gputel.analysis.logs.line_prefixes import strip_prefixes
 from gputel.analysis.logs.names import is_evaluation, legal
-from gputel.analysis.logs.patterns import RECORDS
+from gputel.analysis.logs.patterns import RECORDS, lazy_regex
 
 MOST_LINES = 40_000
 MOST_SHAPES = 1_000
 MOST_PATTERNS = 40
 _CROWD = 200  # shapes
+_OF_RUN = lazy_regex(
+    r"(?i)\b(?:for|of) (?:fold|split|trial|seed|run) ?#? ?$"
+)  # sums up: `Loss for fold 3: 0.5`
 # A run that stops early prints its best line once more.
 _BEST_BELOW = LineTable(
     "best", "again", r"(?i)\bbest (?:iteration|round|epoch|step)(?: is| was)?:\s*$", "est "
@@ -172,6 +176,8 @@ def _evaluates_beside(line: Candidate) -> bool:
     an epoch. Without a word for evaluating, a score that is computed on held-out data must say its place.
     """
     again = line.shape.count > 1 and bool(line.changing)
+    if line.place and _OF_RUN.search(words_before(line.shape, line.place.at)):
+        return False
     if line.role == "train" and line.is_terse and not line.place and line.columns == ["loss"]:
         return again and TRAINED.match(legal(line.metrics[0].source).lower()) is not None
     if line.role == "other" and line.place and not line.place.guessed and line.scores_held_out:

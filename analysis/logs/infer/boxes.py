@@ -20,7 +20,10 @@ _SHORTEST = 5
 
 
 def border(chosen: Sequence[Candidate], main: Candidate, lines: Sequence[bytes]) -> LineTable | None:
-    """The line around the boxes, where the step stands in one box with what the training gives."""
+    """The line around the boxes, where the step stands in one box with what the training gives.
+
+    Not in all of them: a box of an evaluation may have the step and lack the speed.
+    """
     rows = [line for line in chosen if line.shape.is_boxed and line.role in ("train", "part")]
     header = next((line for line in rows if line.place), None)
     if header is None or main.shape not in [line.shape for line in rows]:
@@ -30,8 +33,8 @@ def border(chosen: Sequence[Candidate], main: Candidate, lines: Sequence[bytes])
     steps = {number for number in header.shape.lines if number <= last}
     stepped = [box for _, box in boxes if steps.intersection(box)]
     given = ({*line.shape.lines} for line in rows if line.evidence)
-    together = (2 * sum(not one.isdisjoint(box) for box in stepped) > len(stepped) for one in given)
-    if len(stepped) < len(steps) or not all(together):
+    together = [sum(not one.isdisjoint(box) for box in stepped) for one in given]
+    if len(stepped) < len(steps) or not all(together) or 2 * max(together, default=0) <= len(stepped):
         return None
     return _table({edge for edge, _ in boxes})
 

@@ -61,6 +61,12 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
     return [_without_figures(c) if c in loops else c for c in candidates if c.place or c not in loops]
 
 
+def _is_of_both_sets(candidate: Candidate) -> bool:
+    """Whether it gives one measure of the training and of a held-out set: `1/9 acc: 0.8 val_acc: 0.7`."""
+    names = {cell.source.lower() for cell in candidate.metrics}
+    return any(name != (bare := _SET.sub("", name)) and bare in names for name in names)
+
+
 def _is_announced(candidate: Candidate, lines: Sequence[bytes]) -> bool:
     """Whether a line above says that an evaluation begins, nearly each time that the count begins anew.
 
@@ -165,7 +171,7 @@ def _last_and_others(
     The others give no figure; nor does the last where another line gives the result. A loop that is not seen to
     come to its end, or that may count a few sets of data, is left as it is.
     """
-    if candidate.role != "eval":
+    if candidate.role != "eval" or _is_of_both_sets(candidate):
         return [candidate]
     if _counts_items(candidate):
         return _settled_and_others(candidate, records, lines)

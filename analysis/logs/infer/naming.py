@@ -222,7 +222,8 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     column = shape.column(slot.at)
     if slot.kind == "stamp" or slot.column or (is_text(column) and not _is_loss(slot)):
         return Named(slot, None, source=slot.key or "")
-    if (slot.key or "").lower().endswith(" set"):  # `valid set 0` says which set it is
+    pairs = shape.words[slot.at].rstrip().endswith(b"[(")  # `acc, val_acc=[(0.8, 0.7), (0.9, 0.8)]`
+    if pairs or (slot.key or "").lower().endswith(" set"):  # `valid set 0` says which set it is
         return Named(slot, None, source=slot.key or "")
     if slot.key is None:
         time = slot.unit in ("ms", "s", "sec", "seconds") and not rises(column)

@@ -48,9 +48,8 @@ def _pair(
     is_nameless = cell.slot.key is None or _counts_unnamed(cell, shape)
     if not values or not totals:
         return None
-    if (
-        values == totals and len(values) > 1 and not (epoch and cell.column in STEPS)
-    ):  # a count that was reached
+    was_reached = values == totals and len(values) > 1 and not (epoch and cell.column in STEPS)
+    if was_reached or (epoch and _counts_trainings(values, epoch, shape)):
         return None
     if is_nameless and (total.unit or counted or total.slot.unit in SECONDS):
         return None
@@ -119,6 +118,13 @@ def _counts_within(cell: Named, shape: LineShape) -> bool:
     """Whether a name that no place has, `j=3/30`, is that of a counter; `correct=97/100` counts no batches."""
     measures = MEASURE.search(cell.source) or SAMPLES.search(cell.source)
     return is_unknown(cell) and not measures and counter(shape, [cell.slot]) is not None
+
+
+def _counts_trainings(values: Sequence[int], epoch: Named, shape: LineShape) -> bool:
+    """Whether it changes only where the epochs begin again: `Run 2/8, Epoch 1/50`."""
+    epochs = integers(shape.column(epoch.at)) or []
+    changes = [f < e for (a, b), (e, f) in zip(pairwise(values), pairwise(epochs), strict=False) if a != b]
+    return bool(changes) and all(changes)
 
 
 def _runs_on(values: Sequence[int], epoch: Named, shape: LineShape) -> bool:

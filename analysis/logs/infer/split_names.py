@@ -66,7 +66,7 @@ def complete(row: list[Slot], shape: LineShape) -> list[Slot]:
     inside = setting_lines.within(shape.words)
     row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
     row = [replace(slot, key=None, column="date") if slot.at in shape.dated else slot for slot in row]
-    row = [_qualified(slot, shape) for slot in _listed(_without_labels(_keyed(row, shape)), shape)]
+    row = [_qualified(slot, shape) for slot in _listed(_without_labels(_keyed(row, shape), shape), shape)]
     return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
 
 
@@ -99,11 +99,19 @@ def set_first(key: str) -> str:
     return f"{_SETS.get(named['set'].lower(), named['set'])} {what}"
 
 
-def _without_labels(row: list[Slot]) -> list[Slot]:
-    """Takes the set in front of many bare numbers for the label of a table's row: it names none of them."""
+def _without_labels(row: list[Slot], shape: LineShape) -> list[Slot]:
+    """Takes the set in front of many bare numbers for the label of a table's row: it names none of them.
+
+    In `train: 4.5=2.5 + 2` it names a sum.
+    """
     if sum(slot.key is slot.column is None for slot in row) < _MANY:
         return row
-    return [replace(slot, key=None) if _LABEL.fullmatch(slot.key or "") else slot for slot in row]
+    return [
+        replace(slot, key=None)
+        if _LABEL.fullmatch(slot.key or "") and shape.words[slot.at + 1].strip() != b"="
+        else slot
+        for slot in row
+    ]
 
 
 def _listed(row: list[Slot], shape: LineShape) -> list[Slot]:

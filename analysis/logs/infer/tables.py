@@ -328,6 +328,11 @@ def _split(text: str, width: int) -> list[str] | None:
         titles = [title.strip(" \"'") for title in re.split(between, text)]
         # the index of a table, without a name
         titles[:1] = titles[:1] if titles[0] or between != "," else ["#"]
-        if len(titles) == width and all(title == "#" or any(c.isalpha() for c in title) for title in titles):
+        if len(titles) == width and all(title == "#" or _is_title(title) for title in titles):
             return titles
     return None
+
+
+def _is_title(text: str) -> bool:
+    """Whether it has a letter, and is no piece of a call such as `predict(model, test)`."""
+    return any(c.isalpha() for c in text) and text.count("(") == text.count(")")

@@ -102,6 +102,8 @@ def test_trainings_that_begin_again_alike_are_not_though_batches_count_within_ep
         "========== fold: {0} training ==========\n",
         "\U0001f4c2 Fold {0}/5\n",
         "Trial #{0}\n",
+        "Split {0}/5\n",
+        "--- Training Run {0} of 5 ---\n",
         "[before the start of training step] datetime: 2026-03-0{0} 13:08:04\n",
     ],
 )
@@ -117,6 +119,7 @@ def test_steps_that_begin_again_under_the_heading_of_a_start_are_not(read: Read,
         "=== epoch {0} (2026-03-0{0}) ===\n",
         "=== pass {0} ===\n",
         "fold {0} has 0.8 of it\n",
+        "run {0}\n",
         "start of training {0}\n",
     ],
 )
@@ -145,6 +148,19 @@ def test_trainings_one_after_the_other_are_not_doubtful_if_each_begins_as_the_fi
     assert (kinds(log), log.events["kind"].to_list()) == ([], ["restart"] * 4)
     assert kinds(read(trainings([0] * 5, [4, 3, 4, 4, 2]))) == ["steps-fall"]  # a loop within another?
     assert kinds(read(trainings([0, 9, 8, 7, 6], [20] * 5))) == ["steps-fall"]  # two at once?
+
+
+@pytest.mark.parametrize(
+    ("measures", "doubts"), [("train-rmse:{0}\tvalid-rmse:{1}", []), ("train-rmse:{0}", ["steps-fall"])]
+)
+def test_boosters_that_evaluate_each_round_may_begin_again(
+    measures: str, doubts: list[str], read: Read
+) -> None:
+    """No loop within a training, and no batch, evaluates on each line."""
+    rounds = [(end, n) for end in (40, 25, 40, 31) for n in range(1, end + 1)]
+    figures = [measures.format(round(9 / n + end / 100, 4), round(9.5 / n, 4)) for end, n in rounds]
+    log = read("".join(f"[{n}]\t{each}\n" for (_, n), each in zip(rounds, figures, strict=True)))
+    assert kinds(log) == doubts
 
 
 def test_bars_above_the_line_of_the_second_epoch_are_doubtful(read: Read) -> None:

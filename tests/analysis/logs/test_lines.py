@@ -77,6 +77,13 @@ def test_line_longer_than_the_limit_keeps_its_beginning_and_its_number() -> None
     assert [(number, len(line)) for number, line in numbered] == [(1, lines.LIMIT), (2, 4)]
 
 
+def test_redraws_below_other_lines_are_read_however_long_their_line_is() -> None:
+    """A bar of many redraws is one line for its file, and longer than any record."""
+    redraws = [b"%d%%" % share for share in range(lines.LIMIT)]
+    data = b"Training\n" + b"\r".join(redraws)
+    assert split([data]) == [(1, b"Training"), *((2, redraw) for redraw in redraws)]
+
+
 def test_line_behind_the_hole_of_a_truncated_log_is_kept() -> None:
     """A log that is truncated while its writer goes on begins with as many NUL bytes as it had before."""
     hole = b"\x00" * (2 * lines.LIMIT)

@@ -103,6 +103,18 @@ def test_means_of_epochs_and_figures_that_are_read_elsewhere_are_not(read: Read,
     assert unread(read(training(between))) == []
 
 
+@pytest.mark.parametrize("images", [0, 2_000])
+def test_scores_of_captions_are_no_mean_of_the_records(images: int, read: Read) -> None:
+    """Those of two sets stand below each other, and may stand below any number of lines without figures.
+
+    Every third epoch is evaluated.
+    """
+    captions = "writing the caption of an image\n" * images
+    parts = training("#" + captions + "Bleu_4: {1:.4f}\nof the test\nBleu_4: {1:.3f}\n#").split("#")
+    lines = "".join(part for at, part in enumerate(parts) if at % 2 == 0 or at % 6 == 1)
+    assert unread(read(lines)) == ["unread-figures"]
+
+
 @pytest.mark.parametrize(("above", "doubts"), [(60, []), (30, ["unread-figures"])])
 def test_score_that_an_evaluation_has_with_more_digits_is_read(
     above: int, doubts: list[str], read: Read

@@ -108,6 +108,26 @@ def test_first_boxes_may_lack_the_rows_that_others_begin_with(late: int, read: R
     assert not log.doubts
 
 
+def test_box_of_an_evaluation_may_have_the_step_and_lack_the_speed(read: Read) -> None:
+    """Every second box is of an evaluation, which gives the losses of the updates before it."""
+    train = [("train/", ""), ("   loss", 0.0), ("   n_updates", 0)]
+    boxes = []
+    for e in EPOCHS:
+        train = [("train/", ""), ("   loss", round(3 / e, 4)), ("   n_updates", 10 * e)]
+        rollout = [("rollout/", ""), ("   ep_rew_mean", e + 0.25), ("time/", ""), ("   fps", 900 + e)]
+        evaluated = [
+            ("eval/", ""),
+            ("   mean_reward", e + 0.5),
+            ("time/", ""),
+            ("   total_timesteps", 100 * e),
+        ]
+        boxes.append(box(*rollout, *train) if e % 3 == 0 else box(*rollout) + box(*evaluated, *train))
+    log = read("".join(boxes))
+    assert log.records["step"].drop_nulls().to_list() == [10 * e for e in EPOCHS]
+    assert log.records["fps"].drop_nulls().to_list() == [900 + e for e in EPOCHS]
+    assert log.records.filter(fps=901.0)["loss"].to_list() == [None]
+
+
 def test_line_between_the_rows_of_a_box_ends_no_record(read: Read) -> None:
     rule = "+" + "-" * 30 + "+"
     lines = f"{rule}\n| step | {{s}} |\n{rule}\n| loss | {{loss:.4f}} |\n| lr | {{lr:.5f}} |\n{rule}\n"

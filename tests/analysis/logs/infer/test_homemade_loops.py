@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,79 @@ def test_validation_stands_beside_a_test_and_the_length_of_the_epoch(
 def test_count_that_never_changes_is_the_step_where_no_epoch_rises(read: Callable[[str], Log]) -> None:
     log = read("".join(f"Epoch: 1, Steps: 266 | Train Loss: 0.{i}4\n" for i in range(1, 6)))
     assert log.records["step"].to_list() == [266] * 5
+
+
+def test_a_number_that_changes_with_each_training_is_no_batch(tmp_path: Path) -> None:
+    places = [(run, epoch) for run in range(1, 5) for epoch in range(1, 100, 10)]
+    run = parsed(tmp_path, *(f"lake Run {r}/4, Epoch {e}/100, Loss (NLL): {3 / e:.4f}" for r, e in places))
+    assert run.records["step"].to_list() == [epoch for _, epoch in places]
+    batches = parsed(
+        tmp_path,
+        *(f"part {b}/4, Epoch {e}/9, Loss: {3 / (b + e):.4f}" for e, b in product(range(1, 10), range(1, 5))),
+    )
+    assert batches.records["step"].to_list() == [*range(1, 37)]
+
+
+def test_a_sum_is_the_loss_beside_measures_without_names(tmp_path: Path) -> None:
+    """The loss and its parts, then recall and hits at two ranks."""
+    lines = [
+        f"Epoch {n} [9.1s + 3.{n}s]: train==[{9 / n + 2:.4f}={9 / n:.4f} + 2.0000], "
+        f"recall=[0.0{n}1, 0.1{n}2], hit=[0.3{n}4, 0.5{n}6], ndcg=[0.1{n}, 0.2{n}]"
+        for n in range(1, 9)
+    ]
+    run = parsed(tmp_path, *lines)
+    assert run.records["loss"].to_list() == [round(9 / n + 2, 4) for n in range(1, 9)]
+
+
+def test_losses_of_the_test_stand_in_their_block_though_the_first_has_no_step(tmp_path: Path) -> None:
+    """Before training both losses are printed, and no step says where."""
+    blocks = [
+        f"Step {5 * n:5} of   40:\nTrain loss: {2 - n / 9:.4f}\nTest loss: {2.1 - n / 9:.4f}"
+        for n in range(8)
+    ]
+    run = parsed(tmp_path, "Train loss: 2.3001\nTest loss: 2.4002", *blocks)
+    assert run.evals.tail(8)["step"].to_list() == run.records["step"].to_list() == [5 * n for n in range(8)]
+
+
+def test_a_measure_of_both_sets_is_of_no_loop_of_evaluation(tmp_path: Path) -> None:
+    """Each optimizer trains again, and its line counts to a total, too."""
+    lines = []
+    for trial in range(1, 4):
+        pairs = [(round(0.9 + n / 99, 4), round(0.8 + n / 99 + trial / 999, 4)) for n in range(1, 8)]
+        lines += [f"{trial}/9. Adagrad, lr=0.{trial}"]
+        lines += [f"{n}/7 | acc: {a} | val_acc: {b} | time: 9.{n}5 s." for n, (a, b) in enumerate(pairs, 1)]
+        lines += [f"acc, val_acc={pairs}", f"mean time=9.{trial}5 s."]
+    run = parsed(tmp_path, *lines)
+    assert run.evals["name"].unique(maintain_order=True).to_list() == ["acc", "val_acc"]
+    assert run.evals["step"].to_list() == [n for n in range(1, 8) for _ in "ab"] * 3
+
+
+def test_the_bar_of_a_test_is_no_epoch_though_the_one_before_was_broken_off(tmp_path: Path) -> None:
+    bar = "{}/{} [====================] - 9s 9ms/step - loss: {} - accuracy: 0.5"
+    run = parsed(
+        tmp_path,
+        "Epoch 1/3",
+        bar.format(80, 80, 2.5),
+        "Epoch 2/3",
+        bar.format(31, 80, 2.25),
+        "KeyboardInterrupt",
+        bar.format(20, 20, 2.75),
+    )
+    assert run.records.select("step", "loss").rows() == [(1, 2.5), (2, 2.25)]
+    assert 2.75 in run.evals["value"].to_list()
+
+
+def test_the_result_of_a_split_is_of_no_epoch(tmp_path: Path) -> None:
+    """It names the split, and that is no step."""
+    bar = "9/9 [====================] - 9s 9ms/step - loss: {:.4f} - val_loss: {:.4f}"
+    lines = []
+    for split in range(1, 5):
+        lines += [f"Split {split}/4"]
+        for n in range(1, 4):
+            lines += [f"Epoch {n}/3", bar.format(3 / n + split / 9, 4 / n + split / 9)]
+        lines += [f"Validation loss for split {split}: {4 / 3 + split / 9:.6f}"]
+    run = parsed(tmp_path, *lines)
+    assert run.evals["step"].to_list() == [1, 2, 3] * 4
 
 
 EPOCHS = range(1, 9)

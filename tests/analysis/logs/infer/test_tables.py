@@ -28,6 +28,13 @@ def test_words_between_numbers_are_no_table() -> None:
     assert tables.column_name(shape, lines, naming.vocabulary()) is None
 
 
+def test_a_call_above_numbers_is_no_heading() -> None:
+    lines = [b"prediction <- predict(model, x.test)", b"[1] 0.8125"]
+    (shape,) = shapes.line_shapes(lines[1:], lines[1:])
+    shape.lines = [1]
+    assert tables.column_name(shape, lines, naming.vocabulary()) is None
+
+
 HEADING = [
     b"|  Epoch  |  Iteration  |  Time Elapsed  |  Mini-batch  |  Validation  |  Base Learning  |",
     b"|         |             |   (hh:mm:ss)   |     Loss     |     Loss     |      Rate       |",

@@ -1,0 +1,61 @@
+"""What the bars of epochs show of a held-out set, and the epoch in which it was measured.
+
+A bar goes on showing the figures of the last evaluation. Those that it shows before the first batch are of the
+epoch before, whose own last redraw may have come too early for them.
+"""
+
+from __future__ import annotations
+
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt
+from gputel.analysis.logs.evaluations import Evaluations
+
+
+class BarEvaluations:
+    """Writes the evaluations of bars once they are known to be of their epoch."""
+
+    def __init__(self, evaluations: Evaluations) -> None:
+        self._evaluations = evaluations
+        # by rank: the bar that has ended, and showed nothing new
+        self._waiting: dict[str | None, tuple[OpenRecord, PhaseAttempt]] = {}
+        self._changes = False  # whether a bar showed new figures before its end
+
+    def begin(self, draft: OpenRecord) -> None:
+        """Takes the whole first redraw of an epoch, which shows what the epoch before measured."""
+        if draft.carried is not None or draft.redraw is None:
+            return
+        draft.carried = draft.began_with()
+        before, place = self._waiting.pop(draft.line.rank, (None, None))
+        if before is None or place is None or before.redraw is None:
+            return
+        is_next = draft.redraw[1] == before.redraw[1] + 1
+        if not is_next or not draft.carried:
+            self._end(before, place)
+        elif draft.carried == before.evals:
+            self._write(before.line, before.evals, before, place)
+        else:
+            self._write(draft.line, draft.carried, before, place)
+
+    def close(self, draft: OpenRecord, place: PhaseAttempt) -> None:
+        """Takes the last redraw of an epoch."""
+        self.begin(draft)
+        if measured := draft.measured():
+            self._changes = True
+            self._write(draft.line, measured, draft, place)
+        else:
+            self._waiting[draft.line.rank] = draft, place
+
+    def close_all(self) -> None:
+        for draft, place in self._waiting.values():
+            self._end(draft, place)
+        self._waiting.clear()
+
+    def _end(self, draft: OpenRecord, place: PhaseAttempt) -> None:
+        """Takes a bar that none of the next epoch follows: the same figures again, unless its end is missing."""
+        if self._changes and not draft.is_broken_off():
+            self._write(draft.line, draft.evals, draft, place)
+
+    def _write(
+        self, line: ParsedLine, figures: dict[str, float], bar: OpenRecord, place: PhaseAttempt
+    ) -> None:
+        new = self._evaluations.without_rounded(line, bar.step, figures)
+        self._evaluations.write(line, new, bar.step, place)
