@@ -45,13 +45,8 @@ _MAY_BEGIN = _OPENS | _DIGITS | _DAY
 def cut(chunk: Chunk) -> Chunk:
     """The chunk with the texts of its lines behind their heads; the same chunk where no line has one."""
     starts = lines.starts(chunk.data) if chunk.starts is None else chunk.starts
-    rows = _candidates(chunk.data, starts)
-    sizes = _sizes(chunk.data, starts[rows])
-    if not sizes.any():
-        return chunk
-    begins = starts.copy()
-    begins[rows] += sizes
-    return replace(chunk, starts=starts, begins=begins)
+    sizes = _sizes(chunk.data, starts)
+    return replace(chunk, starts=starts, begins=starts + sizes) if sizes.any() else chunk
 
 
 def _windows(data: bytes, size: int) -> npt.NDArray[Any]:
@@ -60,20 +55,29 @@ def _windows(data: bytes, size: int) -> npt.NDArray[Any]:
     return windows
 
 
-def _sizes(data: bytes, begins: Ints) -> Ints:
-    """The length of each line's head; heads that differ only in digits are measured together."""
-    sizes, left = np.zeros(len(begins), dtype=np.int64), np.arange(len(begins))
+def _sizes(data: bytes, starts: Ints) -> Ints:
+    """The length of each line's head; heads that differ only in digits are measured together.
+
+    Most lines begin as the first one does, so these are measured first.
+    """
+    sizes = np.zeros(len(starts), dtype=np.int64)
+    left = np.arange(len(starts))
+    if len(starts) and (size := _size(data, int(starts[0]))):
+        alike = _alike(data, starts, size)
+        sizes[alike] = size
+        left = np.flatnonzero(~alike)
+    left = left[_candidates(data, starts[left])]
     for _ in range(_KINDS):
-        if len(left) and (size := _size(data, int(begins[left[0]]))):
-            alike = _alike(data, begins[left], size)
+        if len(left) and (size := _size(data, int(starts[left[0]]))):
+            alike = _alike(data, starts[left], size)
             sizes[left[alike]] = size
             left = left[~alike]
         else:
             left = left[1:]
     headed = np.flatnonzero(sizes)
-    again = headed[_candidates(data, begins[headed] + sizes[headed])]
+    again = headed[_candidates(data, starts[headed] + sizes[headed])]
     for row in [*left.tolist(), *again.tolist()]:
-        sizes[row] = _size(data, int(begins[row]))
+        sizes[row] = _size(data, int(starts[row]))
     return sizes
 
 
@@ -84,17 +88,15 @@ def _size(data: bytes, begin: int) -> int:
 
 def _alike(data: bytes, begins: Ints, size: int) -> npt.NDArray[np.bool_]:
     """Which lines begin like the first, but for their digits, and have no blank or colon more."""
-    room = -(-size // 8) * 8
+    room = size // 8 * 8 + 8  # the byte behind the head has room as well
     inner = begins[: np.searchsorted(begins, len(data) - room)]
     heads = _windows(data, room)[inner].view(np.uint8).reshape(-1, room)
-    blank_in_place(heads, np.full((1, room), BLANK, dtype=np.uint8))
-    heads[:, size:] = 0
     alike = np.zeros(len(begins), dtype=np.bool_)
-    alike[: len(inner)] = True
+    alike[: len(inner)] = data[begins[0] + size - 1] == ord(" ") or ~_AT_END[heads[:, size]]
+    heads[:, size:] = 0
+    blank_in_place(heads, np.full((1, room), BLANK, dtype=np.uint8))
     for column in heads.view(np.uint64).T:
         alike[: len(inner)] &= column == column[:1]
-    if data[begins[0] + size - 1] != ord(" "):
-        alike[: len(inner)] &= ~_AT_END[np.frombuffer(data, np.uint8)[inner + size]]
     return alike
 
 
@@ -113,15 +115,14 @@ def _may_open(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
 
 def _candidates(data: bytes, starts: Ints) -> Ints:
     """The lines whose first bytes are those of a head, in order, as `starts` are."""
-    inner = np.searchsorted(starts, len(data) - _BYTES)  # the last lines are looked at as they are
-    text = np.frombuffer(data, np.uint8)
-    first = text[starts[:inner]]
-    rows = np.flatnonzero(_MAY_BEGIN[first])
-    first, begins = first[rows], starts[rows]
-    words = np.ndarray((max(len(data) - 3, 0),), "<u4", data, 0, (1,))[begins]
-    alike = bool((words == words[:1]).all())
-    may = _may_open(words[:1]).repeat(len(words)) if alike else _may_open(words)
-    dated = np.flatnonzero(_DIGITS[first])
-    dated = dated[text[begins[dated] + 4] == ord("-")]
-    may[dated] = text[begins[dated] + 10] == ord("T")
+    inner = int(np.searchsorted(starts, len(data) - _BYTES))  # the last lines are looked at as they are
+    words = _windows(data, 4)[starts[:inner]].view("<u4")
+    kinds = words[:1] if (words == words[:1]).all() else words
+    rows = np.flatnonzero(_MAY_BEGIN[kinds & 0xFF])
+    may, is_dated = _may_open(kinds[rows]), _DIGITS[kinds[rows] & 0xFF]
+    if len(rows) and len(kinds) < inner:  # all lines have the same first bytes
+        rows, may, is_dated = np.arange(inner), may.repeat(inner), is_dated.repeat(inner)
+    text, dated = np.frombuffer(data, np.uint8), np.flatnonzero(is_dated)
+    begins = starts[rows[dated]]
+    may[dated] = (text[begins + 4] == ord("-")) & (text[begins + 10] == ord("T"))
     return np.concatenate([rows[may], np.arange(inner, len(starts))])

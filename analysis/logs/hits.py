@@ -136,7 +136,8 @@ def _letters(data: bytes, begins: Ints, ends: Ints) -> Letters | None:
     if size <= 0 or (begins < 0).any() or (ends - begins != size).any():
         return None
     every: npt.NDArray[Any] = np.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))
-    return np.ascontiguousarray(every[begins].view(np.uint8).reshape(-1, size).T)
+    letters: Letters = every[begins].view(np.uint8).reshape(-1, size).T
+    return letters
 
 
 class HitRun(NamedTuple):
