@@ -41,7 +41,7 @@ class Columnwise:
 
     def by_rank(self, run: HitRun) -> Iterator[HitRun]:
         """The run rank by rank, if the lines of several ranks take turns."""
-        table, shape, first, end = run
+        table, shape, first, end, _ = run
         steps = None
         if (
             end - first >= rank_turns.SHORTEST
@@ -56,7 +56,7 @@ class Columnwise:
         """Cuts the run where steps do not rise, at restarts and at copies by other ranks, and below evaluations
         that take their step from a record.
         """
-        table, shape, first, end = run
+        table, shape, first, end, _ = run
         cuts: list[int] = []
         if end - first > SHORTEST and _is_plain(table, shape):
             cells = table.columns(shape, slice(first, end))
@@ -73,7 +73,7 @@ class Columnwise:
 
     def take(self, run: HitRun, asides: list[Aside]) -> bool:
         """Takes a run whose line before is the open record; returns False, with nothing taken, if it cannot."""
-        table, shape, first, end = run
+        table, shape, first, end, below = run
         if end - first < SHORTEST or not _is_plain(table, shape):
             return False
         cells = table.columns(shape, slice(first - 1, end))
@@ -81,6 +81,8 @@ class Columnwise:
         if not self._are_records(table, cells, steps, asides):
             return False
         headed = table.prefixed(first - 1, end) or table.stamped(first - 1, end)
+        if below and (steps is None or headed or below.table.has_heads):
+            return False
         if steps is not None and any(
             headed or len(self._waiting(aside, first - 1, steps)) for aside in asides
         ):
@@ -127,11 +129,13 @@ class Columnwise:
         self, run: HitRun, cells: Cells, steps: Numbers | None, times: Moments, rank: str | None
     ) -> None:
         """Writes the rows; `cells` and `steps` begin with the line before the run."""
-        table, shape, first, end = run
+        table, shape, first, end, below = run
         columns: dict[str, Column] = {"line": table.numbers[first:end]}
         if steps is not None:
             columns["step"] = steps[1:]
         columns.update({name: values[1:] for name, values in cells.items() if name not in shape.places})
+        if below:
+            columns.update(below.table.columns(below.shape, slice(below.first, below.end)))
         if len(times):
             columns["time"] = times
         place = self._stages.here

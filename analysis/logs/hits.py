@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gputel.analysis.logs import prefixes
+from gputel.analysis.logs import line_pairs, prefixes
 from gputel.analysis.logs.line_kinds import LinePlan, plan
+from gputel.analysis.logs.line_pairs import LineOrder
 from gputel.analysis.logs.lines import Chunk, line_at, positions
 from gputel.analysis.logs.patterns import Field, Hits, Pattern
 from gputel.analysis.logs.prefixes import Letters
@@ -141,15 +142,19 @@ def _letters(data: bytes, begins: Ints, ends: Ints) -> Letters | None:
 
 
 class HitRun(NamedTuple):
-    """Rows of one pattern and one shape that follow each other in the file."""
+    """Rows of one pattern and one shape that follow each other in the file; `below` has the line below each."""
 
     table: HitTable
     shape: LinePlan
     first: int
     end: int
+    below: HitRun | None = None
 
     def within(self, first: int, end: int) -> HitRun:
-        return self._replace(first=first, end=end)
+        if self.below is None:
+            return self._replace(first=first, end=end)
+        ahead = self.below.first - self.first
+        return self._replace(first=first, end=end, below=self.below.within(first + ahead, end + ahead))
 
 
 class Aside(NamedTuple):
@@ -167,10 +172,11 @@ class Aside(NamedTuple):
 
 
 def stretches(tables: Sequence[HitTable]) -> Iterator[tuple[HitRun, list[Aside]]]:
-    """Runs in the order of their lines; evaluations do not interrupt a run, but come with it."""
+    """Runs in the order of their lines; evaluations do not interrupt a run of single lines, but come with it."""
     others = [table for table in tables if table.pattern.role != "eval"]
-    if not others or len(others) == len(tables) or any(table.has_heads for table in tables):
-        yield from ((run, []) for run in runs(tables))
+    in_pairs = line_pairs.may_be_pairs([(table.pattern, len(table.lines)) for table in others])
+    if not others or len(others) == len(tables) or in_pairs or any(table.has_heads for table in tables):
+        yield from ((run, []) for run in runs(tables, in_pairs=in_pairs))
         return
     whole = list(runs(others))
     firsts = np.array([run.table.lines[run.first] for run in whole])
@@ -197,8 +203,8 @@ def _beside(run: HitRun, table: HitTable, rows: Ints) -> Iterator[Aside]:
         yield Aside(table, shape, some, before[some - rows[0]])
 
 
-def runs(tables: Sequence[HitTable]) -> Iterator[HitRun]:
-    """All rows of the tables as runs, in the order of their lines."""
+def runs(tables: Sequence[HitTable], *, in_pairs: bool = False) -> Iterator[HitRun]:
+    """All rows of the tables as runs, in the order of their lines; `in_pairs`: two may make each record."""
     if not tables:
         return
     if len(tables) == 1:
@@ -207,17 +213,40 @@ def runs(tables: Sequence[HitTable]) -> Iterator[HitRun]:
         for first, end in zip(firsts, [*firsts[1:], len(table.lines)], strict=True):
             yield HitRun(table, table.plan(first), first, end)
         return
-    owner = np.concatenate([np.full(len(t.lines), i) for i, t in enumerate(tables)])
-    row = np.concatenate([np.arange(len(t.lines)) for t in tables])
-    new_shape = np.concatenate([np.concatenate([[True], t.breaks()]) for t in tables])
-    order = np.argsort(np.concatenate([t.lines for t in tables]), kind="stable")
-    owner, row, new_shape = owner[order], row[order], new_shape[order]
-    new_shape[1:] |= owner[1:] != owner[:-1]
-    new_shape[0] = True
-    firsts = np.flatnonzero(new_shape).tolist()
-    for first, end in zip(firsts, [*firsts[1:], len(order)], strict=True):
-        start, table = int(row[first]), tables[int(owner[first])]
-        yield HitRun(table, table.plan(start), start, start + end - first)
+    lines = _in_file_order(tables)
+    begins = lines.breaks | np.append(True, lines.owners[1:] != lines.owners[:-1])
+    paired = _paired(tables, lines) if in_pairs else {}
+    for place, run in paired.items():
+        length = 2 * (run.end - run.first)
+        begins[place : place + length] = False
+        begins[place::length][:2] = True
+    firsts = np.flatnonzero(begins).tolist()
+    for first, end in zip(firsts, [*firsts[1:], len(begins)], strict=True):
+        yield paired.get(first) or _run(tables, lines, first, end - first)
+
+
+def _in_file_order(tables: Sequence[HitTable]) -> LineOrder:
+    owners = np.concatenate([np.full(len(t.lines), i) for i, t in enumerate(tables)])
+    rows = np.concatenate([np.arange(len(t.lines)) for t in tables])
+    breaks = np.concatenate([np.concatenate([[True], t.breaks()]) for t in tables])
+    numbers = np.concatenate([t.lines for t in tables])
+    order = np.argsort(numbers, kind="stable")
+    return LineOrder(numbers[order], owners[order], rows[order], breaks[order])
+
+
+def _run(tables: Sequence[HitTable], lines: LineOrder, place: int, count: int) -> HitRun:
+    table, row = tables[int(lines.owners[place])], int(lines.rows[place])
+    return HitRun(table, table.plan(row), row, row + count)
+
+
+def _paired(tables: Sequence[HitTable], lines: LineOrder) -> dict[int, HitRun]:
+    """Runs of lines with a part right below each, by the place of their first line."""
+    found = {}
+    for place, count in line_pairs.pairs(lines, [table.pattern for table in tables]):
+        above, below = (_run(tables, lines, place + at, count) for at in (0, 1))
+        if line_pairs.only_adds(below.table.pattern, below.shape, above.shape):
+            found[place] = above._replace(below=below)
+    return found
 
 
 class Heads:

@@ -52,6 +52,7 @@ _COMPOUND = re.compile(r"(?i)\b(validierungs|trainings|test)(?=verlust|genauigke
 # `损失为: 2.5`, `ロスは 2.5`, behind a word that is known
 _PARTICLE = re.compile(r"(?<=[a-z])\0+(?:为|為|是|は|이|가|은|는)(?![^\W\d_])")
 _SIGNS = str.maketrans("：，；（）｜。、＝【】％／", ":,;()|.,=[]%/")
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LATIN = r"(?<![^\W\d_])(?:%s)(?![^\W\d_])"
 
 
@@ -72,8 +73,17 @@ _ENGLISH = tuple(_WORDS)
 
 
 @lru_cache(maxsize=4096)
+def _is_english(alike: bytes) -> bool:
+    """Whether an ASCII text, whose digits were made alike, has no known word of another language."""
+    read = alike.decode()
+    return not (_COMPOUND.search(read) or _pattern(True).search(read))
+
+
+@lru_cache(maxsize=4096)
 def english(text: bytes) -> bytes:
     """The text with known words in English; others stay."""
+    if text.isascii() and _is_english(text.translate(_ZEROS)):
+        return text
     read = _COMPOUND.sub(r"\1 ", text.decode(errors="replace"))
     foreign = _pattern(read.isascii())
     if not foreign.search(read):

@@ -28,7 +28,7 @@ def by_rank(run: HitRun, steps: npt.NDArray[np.float64], stamps: Stamps) -> Iter
     Where a step falls, and at the first line of each rank from there on, an attempt may begin: such a line comes
     alone, after all lines above it. The rank of the last line comes last.
     """
-    table, shape, first, end = run
+    table, shape, first, end, _ = run
     owners = _owners(table, first, end) if _take_turns(table, first, end) else None
     groups = None if owners is None else _groups(owners.numbers, steps)
     # last, as a clock that is read twice seems to have passed midnight

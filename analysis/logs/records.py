@@ -92,7 +92,8 @@ class Assembler:
     def add(self, reading: EngineResult, chunk: Chunk) -> None:
         tables = [HitTable(hits, chunk) for hits in reading.hits if hits.pattern.role not in STATED]
         for whole, asides in stretches(tables):
-            runs = [whole] if asides or self._loop.is_open else self._columnwise.by_rank(whole)
+            is_fixed = asides or whole.below or self._loop.is_open
+            runs = [whole] if is_fixed else self._columnwise.by_rank(whole)
             for part in (part for run in runs for part in self._columnwise.rising(run, asides)):
                 self._stretch(part, [aside.within(part.first, part.end) for aside in asides])
 
@@ -110,7 +111,7 @@ class Assembler:
 
     def _stretch(self, run: HitRun, asides: list[Aside]) -> None:
         """Takes a run; its first and last lines, which have other neighbors, one by one."""
-        table, shape, first, end = run
+        table, shape, first, end, _ = run
         while self._loop.is_open and first < end:
             step = run.within(first, first + 1)
             self._one_by_one(step, [aside.within(first, first + 1) for aside in asides])
@@ -127,7 +128,11 @@ class Assembler:
 
     def _one_by_one(self, run: HitRun, asides: list[Aside]) -> None:
         """Takes the lines one by one, in the order of the file."""
-        rows = [(int(run.table.lines[row]), run.table, row) for row in range(run.first, run.end)]
+        rows = [
+            (int(table.lines[row]), table, row)
+            for table, _, first, end, _ in filter(None, (run, run.below))
+            for row in range(first, end)
+        ]
         rows += [
             (int(aside.table.lines[row]), aside.table, row) for aside in asides for row in aside.rows.tolist()
         ]

@@ -29,6 +29,25 @@ LOGS = {
         f"[rank{i % 2}]: iter {i // 2}: loss {9 - i}.5, time 10.00ms, mfu 20.00%\n" for i in range(40)
     ),
     "stepless": "".join(f"{{'loss': {9 - i}.5, 'learning_rate': 1e-05, 'epoch': {i}.25}}\n" for i in range(40)),
+    "two lines": "".join(f"step {i}: loss {9 - i}.5\n  lr 3.0e-04 grad {i}.125\n" for i in range(40)),
+    "two lines, restart": "".join(
+        f"step {i % 15}: loss {9 - i}.5\n  lr 3.0e-04 grad {i}.125\n" for i in range(40)
+    ),
+    "two lines, one of which is missing or copied": "".join(
+        f"step {i}: loss {9 - i}.5\n" * (i != 7) + f"  lr 3.0e-04 grad {i}.125\n" * (1 + (i == 20) - (i == 30))
+        for i in range(40)
+    ),
+    "two lines and evaluations": "".join(
+        f"step {i}: loss {9 - i}.5\n  lr 3.0e-04 grad {i}.125\n" + f"val loss: {i}.25\n" * (i % 10 == 8)
+        for i in range(40)
+    ),
+    "two lines with times": "".join(
+        f"2026-03-01 10:00:{i:02d} step {i}: loss {9 - i}.5\n2026-03-01 10:00:{i:02d} lr 3.0e-04 grad {i}.125\n"
+        for i in range(40)
+    ),
+    "two lines of ranks": "".join(
+        f"[rank{i % 2}]: step {i // 2}: loss {9 - i}.5\n[rank{i % 2}]: lr 3.0e-04 grad {i}.125\n" for i in range(40)
+    ),
     "too large": "".join(f"iter {i * 10**18}: loss {9 - i}.5, time 10.00ms, mfu 20.00%\n" for i in range(12)),
 }  # fmt: skip
 
@@ -46,7 +65,9 @@ def test_columns_at_once_give_the_rows_of_one_line_after_the_other(
     assert at_once.records.height >= 12
 
 
-@pytest.mark.parametrize(("name", "most"), [("rising", 38), ("evaluations without a step", 32)])
+@pytest.mark.parametrize(
+    ("name", "most"), [("rising", 38), ("evaluations without a step", 32), ("two lines", 38)]
+)
 def test_columns_at_once_take_most_of_a_log_that_only_rises(
     name: str, most: int, read: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
