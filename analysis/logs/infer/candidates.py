@@ -19,6 +19,7 @@ from gputel.analysis.logs.infer.line_tables import compile_line
 from gputel.analysis.logs.infer.named import PLACES, Named, is_place
 from gputel.analysis.logs.infer.naming import name, vocabulary
 from gputel.analysis.logs.infer.shapes import LineShape
+from gputel.analysis.logs.infer.slots import SECONDS
 from gputel.analysis.logs.line_kinds import EVIDENCE, plan
 from gputel.analysis.logs.names import HELD_OUT
 from gputel.telemetry.errors import GputelError
@@ -352,11 +353,12 @@ def _without_samples(candidate: Candidate) -> list[Named]:
 
 
 def _without_counts(candidate: Candidate) -> list[Named]:
-    """Drops a value with its total, such as `minibatch 90/90`, and the best of a measure beside it."""
+    """Drops a value with its total, such as `minibatch 90/90`, and the best of a measure or a time beside it."""
     dropped = {n.at - 1 for n in candidate.named if n.slot.column == "total"}
     best = {n.at for n in candidate.metrics if is_best(n.source)}
     measured = any(n.at not in best and MEASURE.search(n.column or "") for n in candidate.metrics)
-    dropped |= best if measured else set()
+    times = {n.at for n in candidate.metrics if n.slot.unit in SECONDS and not MEASURE.search(n.source)}
+    dropped |= best | times if measured else set()
     return [replace(n, column=None) if n.at in dropped and not is_place(n) else n for n in candidate.named]
 
 

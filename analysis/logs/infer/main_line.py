@@ -13,7 +13,9 @@ from gputel.analysis.logs.infer import blocks
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.other_domains import learns
 from gputel.analysis.logs.infer.roles import SAVES
+from gputel.analysis.logs.patterns import lazy_regex
 
+_TRAINS = lazy_regex(rb"(?i)(?<![a-z])train(?:ing)?(?![a-z])")
 _STANDS = 5  # steps with one loss
 EXCERPT = 60  # lines that are not empty; in a longer text a single record may be an example
 
@@ -59,7 +61,10 @@ def stands_beside(main: Candidate, records: int) -> bool:
 
 
 def _without_loss(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | None:
-    """The most frequent evaluation, else the line of rewards or of an epoch, in a log without a training loss."""
+    """The most frequent evaluation, else the line of rewards or of an epoch, in a log without a training loss.
+
+    A line of an epoch that says it is of the training comes first.
+    """
     in_epochs = any(line.role == "epoch" and line.shape.count > 2 for line in candidates)
     evals = [line for line in candidates if line.role == "eval" and line.is_measured and line.changing]
     evals = [line for line in evals if _is_placed(line) or (in_epochs and line.shape.count > 2)]
@@ -69,7 +74,8 @@ def _without_loss(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Ca
         if line.role in ("other", "train")
         and (line.tells_training or _rewards_below(line, candidates) or (line.errs and learns(lines)))
     ]
-    return max(evals or rewards, key=lambda line: line.shape.count, default=None)
+    trained = [line for line in rewards if evals and _TRAINS.search(line.shape.spoken)]
+    return max(trained or evals or rewards, key=lambda line: line.shape.count, default=None)
 
 
 def _rewards_below(line: Candidate, candidates: Sequence[Candidate]) -> bool:

@@ -42,7 +42,12 @@ def with_scores_below(candidates: Sequence[Candidate]) -> list[Candidate]:
         for c in candidates
         if len(block) + 1 >= _FEWEST and _leads(c, block[0], candidates)
     ]
-    return [as_evaluation(c) if c in below or c in losses else c for c in candidates]
+    return [
+        replace(as_evaluation(c), is_result=c.is_result or not c.is_measured)
+        if c in below or c in losses
+        else c
+        for c in candidates
+    ]
 
 
 def _with_results(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -58,13 +63,17 @@ def _with_results(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _below(candidates: Sequence[Candidate], seeds: Sequence[Candidate]) -> list[Candidate]:
-    """Those whose every line stands right below a line of the seeds, or of another one of them."""
+    """Those whose every line stands right below a line of the seeds, or of another one of them.
+
+    `test.ber` below `test.err` is one of them, whatever it measures.
+    """
     numbers = {number for seed in seeds for number in seed.shape.lines}
+    groups = {group for seed in seeds if (group := _group(seed))}
     found: list[Candidate] = []
     for candidate in candidates:  # in the order of the file
         if (
             candidate not in seeds
-            and _is_bare(candidate)
+            and (_is_bare(candidate) or _group(candidate) in groups)
             and numbers.issuperset(n - 1 for n in candidate.shape.lines)
         ):
             numbers.update(candidate.shape.lines)
@@ -89,6 +98,13 @@ def _is_bare(candidate: Candidate) -> bool:
         return False
     source = candidate.metrics[0].source
     return "train" not in source.lower() and MEASURE.search(source) is not None and candidate.is_measured
+
+
+def _group(candidate: Candidate) -> str:
+    """What stands before the point in the only name of a line, `test` in `test.acc`; empty where none does."""
+    metrics = candidate.metrics
+    fractions = len(metrics) == 1 and all(b"." in value for value in candidate.shape.column(metrics[0].at))
+    return metrics[0].source.rpartition(".")[0] if fractions and not candidate.place else ""
 
 
 def _measure(cell: Named) -> str:

@@ -22,6 +22,32 @@ def log_of(*lines: str) -> str:
     )
 
 
+def test_figures_of_one_group_are_of_its_evaluation(read: Read) -> None:
+    """Their names need not be known, but those of another group need."""
+    lines = (
+        "step {e} loss: {loss:.4f}",
+        "Scores:",
+        "city.err: {val:.4f}",
+        "city.ber: {top:.4f}",
+        "city.acc: {acc}",
+    )
+    names = {"city_err", "city_ber", "city_acc"}
+    assert {*read(log_of(*lines)).evals["name"]} == names
+    assert "town_ber" not in {
+        *read(log_of(*(line.replace("city.b", "town.b") for line in lines))).evals["name"]
+    }
+
+
+def test_a_time_beside_a_measure_is_none(read: Read) -> None:
+    log = read(log_of("step {e} loss: {loss:.4f}", "Val MAE: {val:.4f}, MSE: {half:.4f} Cost {e}.5 sec"))
+    assert {*log.evals["name"]} == {"Val_MAE", "MSE"}
+
+
+def test_lines_of_the_training_are_the_records_though_they_give_no_loss(read: Read) -> None:
+    log = read(log_of("Epoch {e} Train, mae: {loss:.4f}, mse: {half:.4f}", "Epoch {e} Val, MAE: {val:.4f}"))
+    assert (log.records["step"].to_list(), log.evals["step"].to_list()) == ([*EPOCHS], [*EPOCHS])
+
+
 def test_scores_right_below_a_test_are_of_it(read: Read) -> None:
     log = read(
         log_of(
