@@ -39,6 +39,11 @@ _MEASURE = lazy_regex(
     rb"(?i)(?<![\w/.-])(?P<name>\w*loss|lr|m?acc(?:uracy)?|auc|f1|m?iou|bleu|psnr|dice)['\"]?(?: ?[:=] ?| )"
     rb"(?P<value>-?\d+\.\d+(?:e[-+]?\d+)?)"
 )
+# scores at several ranks, or of several classes: `recall=[0.08, 0.16]`
+_LISTED = lazy_regex(
+    rb"(?i)(?<![\w/.-])(?P<name>\w*(?:recall|precision|hit|ndcg|mrr|map|dice|iou))['\"]?(?: ?[:=] ?| )"
+    rb"\[(?P<values>\d+\.\d+(?:, *\d+\.\d+)+)\]"
+)
 # what tells two values of a measure apart: redraws, which print the time left, and sets
 _TOLD_APART = lazy_regex(rb"(?i)(?<![a-z])(?:eta|%b)(?![a-z])" % EVALUATING.encode())
 _AGAIN = (
@@ -247,5 +252,7 @@ def _measures(line: bytes) -> Iterator[tuple[str, set[float]]]:
     printed: defaultdict[bytes, set[float]] = defaultdict(set)
     for found in () if _TOLD_APART.search(line) else _MEASURE.finditer(line):
         printed[found["name"].lower()].add(float(found["value"]))
+    for found in _LISTED.finditer(line):
+        printed[found["name"].lower()].update(map(float, found["values"].split(b",")))
     for name, values in printed.items():
         yield name.decode(errors="replace"), values

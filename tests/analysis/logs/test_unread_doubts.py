@@ -148,6 +148,8 @@ def test_epochs_above_records_without_a_step_are_doubtful(read: Read) -> None:
         ("epoch {e} loss: {a:.3f} acc: {a:.3f} | loss: {b:.3f} acc: {b:.3f}", "loss"),
         ("epoch {e} source loss {a:.3f} acc 0.{e} target loss {b:.3f} acc 0.1{e}", "acc"),
         ("epoch {e} loss {a:.3f} lr {a:.3f} mom 0.9 lr {b:.3f}", "lr"),
+        ("epoch {e} loss: {a:.3f} recall=[0.1{e}, 0.2{e}], hit=[0.3{e}, 0.4{e}]", "recall"),
+        ("epoch {e} loss: {a:.3f} mixture=[0.1{e}, 0.2{e}]", None),
         ("epoch {e} total loss {a:.3e}, pde loss {b:.3e}, bc loss 9.1{e}0e+00", None),
         ("epoch {e} train loss: {a:.3f} | val loss: {b:.3f}", None),
         ("epoch {e} loss: {a:.3f} lr: 0.1 loss: {a:.3f}", None),
