@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gputel.analysis.logs.infer.announcements import ALONE, SIZE, announcement, announcement_of_block, total
+from gputel.analysis.logs.infer.both_sets import measures_both
 from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
 from gputel.analysis.logs.infer.counters import integers, numbers
 from gputel.analysis.logs.infer.named import Named, is_place
@@ -59,12 +60,6 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
     evals = [c for c in candidates if c.role == "eval"]
     loops += [c for c in evals if _is_running(c, candidates, lines) or any(_is_mean(e, c) for e in evals)]
     return [_without_figures(c) if c in loops else c for c in candidates if c.place or c not in loops]
-
-
-def _is_of_both_sets(candidate: Candidate) -> bool:
-    """Whether it gives one measure of the training and of a held-out set: `1/9 acc: 0.8 val_acc: 0.7`."""
-    names = {cell.source.lower() for cell in candidate.metrics}
-    return any(name != (bare := _SET.sub("", name)) and bare in names for name in names)
 
 
 def _is_announced(candidate: Candidate, lines: Sequence[bytes]) -> bool:
@@ -171,7 +166,7 @@ def _last_and_others(
     The others give no figure; nor does the last where another line gives the result. A loop that is not seen to
     come to its end, or that may count a few sets of data, is left as it is.
     """
-    if candidate.role != "eval" or _is_of_both_sets(candidate):
+    if candidate.role != "eval" or measures_both(candidate):
         return [candidate]
     if _counts_items(candidate):
         return _settled_and_others(candidate, records, lines)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gputel.analysis.logs.infer import blocks
+from gputel.analysis.logs.infer.both_sets import measures_both
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.other_domains import learns
 from gputel.analysis.logs.infer.roles import SAVES
@@ -63,7 +64,8 @@ def stands_beside(main: Candidate, records: int) -> bool:
 def _without_loss(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | None:
     """The most frequent evaluation, else the line of rewards or of an epoch, in a log without a training loss.
 
-    A line of an epoch that says it is of the training comes first.
+    A line of an epoch that says it is of the training comes first. An evaluation with a place that gives a measure
+    of the training as well is a record.
     """
     in_epochs = any(line.role == "epoch" and line.shape.count > 2 for line in candidates)
     evals = [line for line in candidates if line.role == "eval" and line.is_measured and line.changing]
@@ -75,7 +77,9 @@ def _without_loss(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Ca
         and (line.tells_training or _rewards_below(line, candidates) or (line.errs and learns(lines)))
     ]
     trained = [line for line in rewards if evals and _TRAINS.search(line.shape.spoken)]
-    return max(trained or evals or rewards, key=lambda line: line.shape.count, default=None)
+    best = max(trained or evals or rewards, key=lambda line: line.shape.count, default=None)
+    trains_too = best is not None and best.role == "eval" and best.place is not None and measures_both(best)
+    return replace(best, role="mixed") if best and trains_too else best
 
 
 def _rewards_below(line: Candidate, candidates: Sequence[Candidate]) -> bool:

@@ -193,8 +193,18 @@ def test_a_measure_of_both_sets_is_of_no_loop_of_evaluation(tmp_path: Path) -> N
         lines += [f"{n}/7 | acc: {a} | val_acc: {b} | time: 9.{n}5 s." for n, (a, b) in enumerate(pairs, 1)]
         lines += [f"acc, val_acc={pairs}", f"mean time=9.{trial}5 s."]
     run = parsed(tmp_path, *lines)
-    assert run.evals["name"].unique(maintain_order=True).to_list() == ["acc", "val_acc"]
-    assert run.evals["step"].to_list() == [n for n in range(1, 8) for _ in "ab"] * 3
+    assert run.records.select("attempt", "step").rows() == [(t, n) for t in (1, 2, 3) for n in range(1, 8)]
+    assert run.evals.select("step", "name").rows() == [(n, "val_acc") for n in range(1, 8)] * 3
+
+
+def test_boosters_without_a_loss_have_records_that_evaluate(tmp_path: Path) -> None:
+    """One measure of both sets: rounds of two folds are two attempts. One of held-out data alone is none."""
+    rounds = [(fold, n) for fold in (1, 2) for n in range(1, 9)]
+    lines = [f"[{n}]\ttrain-auc:0.9{n}{fold}\ttest-auc:0.8{n}{fold}" for fold, n in rounds]
+    run = parsed(tmp_path, *lines)
+    assert run.records.select("attempt", "step").rows() == rounds
+    assert run.evals.select("attempt", "step", "name").rows() == [(*each, "test_auc") for each in rounds]
+    assert parsed(tmp_path, *(line.replace("train", "valid") for line in lines)).records.is_empty()
 
 
 def test_the_bar_of_a_test_is_no_epoch_though_the_one_before_was_broken_off(tmp_path: Path) -> None:
