@@ -14,6 +14,7 @@ from gputel.analysis import document, text
 from gputel.analysis.document import as_json
 from gputel.analysis.logs.outcome import KINDS
 from gputel.analysis.logs.saved_steps import begins_where_resumed
+from gputel.analysis.logs.unread_doubts import not_read
 from gputel.telemetry.secrets import mask
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ def run(log: Log, doubts: Sequence[Doubt] = ()) -> Json:
         "events": {kind: counts.get(kind, 0) for kind in dict.fromkeys([*KINDS, *counts])},
         "cause": {"line": log.cause.line, "text": mask(log.cause.text)} if log.cause else None,
         "doubts": [doubt.as_json() for doubt in doubts],
+        "unread": [
+            {"text": mask(alike.text), "lines": alike.lines, "line": alike.line} for alike in not_read(log)
+        ],
         "telemetry": _telemetry(log),
     }
     return dict(as_json(summary))
@@ -249,6 +253,13 @@ def rejects(log: Log) -> Iterator[str]:
         name = reject.pattern.rpartition(".")[0]
         more = "'--learn FILE' writes the format" if name == "inferred" else f"'gputel formats {name}'"
         yield f"{log.source}:{reject.line}: {reject.reason}; see {more}"
+
+
+def unread(log: Log) -> Iterator[str]:
+    """The first line of each kind of lines whose figures were not read, and how many more there are."""
+    for alike in not_read(log):
+        more = f"; {alike.lines - 1:,} more like it" if alike.lines > 1 else ""
+        yield f"{log.source}:{alike.line}: {mask(alike.text)}{more}"
 
 
 def _rows(log: Log, frame: pl.DataFrame, kind: str) -> Iterator[dict[str, Any]]:

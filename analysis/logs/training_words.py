@@ -55,6 +55,11 @@ def has_candidates(lines: bytes) -> bool:
     return _MEASURES.is_in(small) or _OTHERS.is_in(small)
 
 
+def names_measure(small: bytes) -> bool:
+    """Whether a line in lower case names what trainings and evaluations measure."""
+    return _MEASURES.is_in(small)
+
+
 def candidates(lines: bytes) -> bytes:
     """The lines that may speak of training, a tenth of a long log; with the heading of an evaluation above them."""
     kept: list[bytes] = []

@@ -11,7 +11,8 @@ import polars as pl
 from gputel.analysis import text
 from gputel.analysis.doubts import Doubt, about_reading
 from gputel.analysis.logs.names import EVALUATING, is_evaluation, legal
-from gputel.analysis.logs.unread_lines import LEAST, Recurring
+from gputel.analysis.logs.training_words import names_measure
+from gputel.analysis.logs.unread_lines import LEAST, Alike
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.parsed_rows import ParsedRows
@@ -79,7 +80,22 @@ def figures(log: ParsedRows) -> Iterator[Doubt]:
             return
 
 
-def _is_mean(log: ParsedRows, recurring: Recurring) -> bool:
+def not_read(log: ParsedRows) -> list[Alike]:
+    """Lines below the first record whose figures the reading has nowhere: they recur, or name a measure."""
+    first: Any = pl.concat([log.records["line"], log.evals["line"]]).min()
+    below = [alike for alike in log.unread.alike if first is not None and alike.last > first]
+    found = _read(
+        log, frozenset(value for alike in below for values in alike.figures.values() for value in values)
+    )
+    return [
+        alike
+        for alike in below
+        if (alike.lines >= LEAST or names_measure(alike.text.lower().encode()))
+        and any(len(values & found) <= READ * len(values) for values in alike.figures.values())
+    ]
+
+
+def _is_mean(log: ParsedRows, recurring: Alike) -> bool:
     from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE
 
     words, epochs = recurring.text.lower(), _epochs_passed(log)
@@ -96,6 +112,8 @@ def _is_unread(log: ParsedRows, printed: frozenset[float]) -> bool:
 
 def _read(log: ParsedRows, printed: frozenset[float]) -> set[float]:
     """Those of the printed figures that the reading has, or an evaluation with more digits."""
+    if not printed:
+        return set()
     scaled = pl.Series([figure * scale for figure in printed for scale in SCALES]).implode()
     found: set[float] = {value for value in log.summary.values() if isinstance(value, float)}
     for frame in (log.records, log.evals, log.partials):

@@ -73,12 +73,21 @@ _EPOCH = lazy_regex(
 )
 
 
-class Recurring(NamedTuple):
+class UnreadLine(NamedTuple):
+    """A line, its number, and between which two records it stands."""
+
+    between: int
+    number: int
+    line: bytes
+
+
+class Alike(NamedTuple):
     """Lines that differ in numbers alone: the first of them, how many there are, and figures of some of them."""
 
     text: str
     lines: int
     line: int
+    last: int
     figures: Mapping[str, frozenset[float]]  # by their names
 
 
@@ -87,7 +96,8 @@ class Unread:
     """What lines print that no pattern has read."""
 
     loss: tuple[str, int, int] | None = None  # the one printed most often, how often, and its first line
-    recurring: tuple[Recurring, ...] = ()
+    alike: tuple[Alike, ...] = ()  # lines with figures, in the order of the file
+    recurring: tuple[Alike, ...] = ()  # those of them that the training or an evaluation may have printed
     epochs: tuple[int, ...] = ()  # the numbers that lines name
     twice: tuple[str, int, int] | None = (
         None  # a measure that records print twice, how often, and the first line
@@ -152,30 +162,30 @@ class UnreadLines:
     def found(self) -> Unread:
         """What they print; of losses the one that was left unread most often."""
         twice = (self._twice[0][0], len(self._twice), self._twice[0][1]) if self._twice else None
-        return Unread(self._most_often(), tuple(self._recurring()), tuple(sorted({*self._epochs()})), twice)
+        kinds = [(lines, alike) for lines in self._kinds() if (alike := _alike(lines)).figures]
+        return Unread(
+            self._most_often(),
+            tuple(sorted((alike for _, alike in kinds), key=lambda alike: alike.line)),
+            tuple(alike for lines, alike in kinds if _recur(lines, alike)),
+            tuple(sorted({*self._epochs()})),
+            twice,
+        )
 
-    def _recurring(self) -> Iterator[Recurring]:
-        """Lines of one shape that stand in several places between records, or count, and whose figures change."""
-        alike: defaultdict[bytes, list[tuple[int, int, bytes]]] = defaultdict(list)
-        for place, number, line in self._some():
-            if _GIVEN.search(line) and _FIGURE.search(line) and not _NO_FIGURES.search(_english(line)):
-                alike[_NUMBER.sub(b"#", line)].append((place, number, line))
-        for lines in sorted(alike.values(), key=len, reverse=True)[:MOST_SHAPES]:
-            places = {place for place, *_ in lines}
-            if len(places) < LEAST and not _count([line for *_, line in lines]):
-                continue
-            figures = _figures(lines)
-            if len(frozenset[float]().union(*figures.values())) >= LEAST:
-                _, number, line = lines[0]
-                yield Recurring(shortened(line), len(lines), number, figures)
+    def _kinds(self) -> list[list[UnreadLine]]:
+        """Lines with figures, those of one shape together, the most frequent first."""
+        kinds: defaultdict[bytes, list[UnreadLine]] = defaultdict(list)
+        for place in self._some():
+            if _GIVEN.search(place.line) and _FIGURE.search(place.line):
+                kinds[_NUMBER.sub(b"#", place.line)].append(place)
+        return sorted(kinds.values(), key=len, reverse=True)[:MOST_SHAPES]
 
-    def _some(self) -> Iterator[tuple[int, int, bytes]]:
-        """The first lines with a decimal point: the place between records, the number and the text of each."""
+    def _some(self) -> Iterator[UnreadLine]:
+        """The first lines with a decimal point."""
         left = MOST_LINES
-        for place, (region, numbers) in enumerate(self._unread):
+        for between, (region, numbers) in enumerate(self._unread):
             for at, line in enumerate(region.split(b"\n") if b"." in region else ()):
                 if b"." in line and len(line) <= LONGEST:
-                    yield place, int(numbers[at]), line
+                    yield UnreadLine(between, int(numbers[at]), line)
                     left -= 1
                 if left <= 0:
                     return
@@ -204,17 +214,31 @@ class UnreadLines:
         return name.decode(errors="replace"), count, first[name]
 
 
-def _count(lines: Sequence[bytes]) -> bool:
+def _alike(lines: Sequence[UnreadLine]) -> Alike:
+    first = lines[0]
+    return Alike(shortened(first.line), len(lines), first.number, lines[-1].number, _figures(lines))
+
+
+def _recur(lines: Sequence[UnreadLine], alike: Alike) -> bool:
+    """Whether they stand in several places between records, or count, and their figures change."""
+    if _NO_FIGURES.search(_english(lines[0].line)):
+        return False
+    several = len({place.between for place in lines}) >= LEAST
+    changes = len(frozenset[float]().union(*alike.figures.values())) >= LEAST
+    return changes and (several or _count(lines))
+
+
+def _count(lines: Sequence[UnreadLine]) -> bool:
     """Whether each names a later step than the one above."""
-    steps = [int(found[1]) for line in lines if (found := _COUNTS.search(line))]
+    steps = [int(found[1]) for place in lines if (found := _COUNTS.search(place.line))]
     return LEAST <= len(steps) == len(lines) and all(a < b for a, b in pairwise(steps))
 
 
-def _figures(lines: Sequence[tuple[int, int, bytes]]) -> dict[str, frozenset[float]]:
+def _figures(lines: Sequence[UnreadLine]) -> dict[str, frozenset[float]]:
     """The figures of lines of one shape, by their names."""
     printed: defaultdict[str, set[float]] = defaultdict(set)
-    for *_, line in lines[:MOST_ALIKE]:
-        for found in _FIGURE.finditer(line):
+    for place in lines[:MOST_ALIKE]:
+        for found in _FIGURE.finditer(place.line):
             if not _ASIDE.search(name := _english(found["name"])):
                 printed[name.decode(errors="replace")].add(float(found["figure"]))
     return {name: frozenset(figures) for name, figures in printed.items()}

@@ -21,7 +21,8 @@ from gputel.telemetry.user_folders import working_folder
 PICTURES = frozenset("html png svg pdf panel width font style dpi".split())
 HARMLESS: Mapping[str, AbstractSet[str]] = {
     "record": PICTURES | {"hz", "max-overhead", "no-host", "no-source", "price", "fsync", "json"},
-    "parse": PICTURES | {"format", "csv", "parquet", "json", "rows", "rejects", "strict", "verbose"},
+    "parse": PICTURES
+    | {"format", "csv", "parquet", "json", "rows", "rejects", "unread", "strict", "verbose"},
     "tail": {"format", "plain", "json", "price", "gpus", "budget", "hours", "preset", "bell"},
     "report": PICTURES | {"keep-idle", "price", "json"},
     "compare": PICTURES

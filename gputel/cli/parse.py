@@ -38,7 +38,7 @@ EXAMPLES = (
 )
 GROUPS: Groups = {
     "Reading": ("format", "learn", "max-bytes", "strict"),
-    "Printing": ("json", "rows", "rejects", "verbose"),
+    "Printing": ("json", "rows", "rejects", "unread", "verbose"),
     "Writing": (
         ("csv parquet", "Write tables; a CSV begins with the columns of older scripts."),
         *options.PAGES,
@@ -74,6 +74,7 @@ GROUPS: Groups = {
 )
 @click.option("--verbose", "-v", is_flag=True, help="Name each file that was skipped or held nothing.")
 @click.option("--rejects", is_flag=True, help="List the lines that look like records and could not be read.")
+@click.option("--unread", is_flag=True, help="List kinds of lines whose figures were not read.")
 @progress_line.shown()
 def command(
     paths: tuple[str, ...],
@@ -104,8 +105,8 @@ def command(
         _print_json(logs, errors, skipped)
     elif asked["rows"]:
         _print_rows(logs)
-    elif asked["rejects"]:
-        _print_rejects(logs)
+    elif asked["rejects"] or asked["unread"]:
+        _print_lines(logs, unread=asked["unread"])
     elif document:
         show.document(replace(document, sections=document.sections[:1]))
     _print_notes(logs, skipped, verbose=asked["verbose"])
@@ -121,8 +122,8 @@ def _document(logs: list[Log], *, drawn: bool) -> Document:
 
 
 def _prints_data(asked: Mapping[str, bool]) -> bool:
-    """Whether rows, rejects or JSON are printed in place of the table of runs."""
-    return any(asked[flag] for flag in ("as_json", "rows", "rejects"))
+    """Whether rows, lines or JSON are printed in place of the table of runs."""
+    return any(asked[flag] for flag in ("as_json", "rows", "rejects", "unread"))
 
 
 def _read(
@@ -236,16 +237,18 @@ def _print_rows(logs: list[Log]) -> None:
             show.rows(piece, as_json=True)
 
 
-def _print_rejects(logs: list[Log]) -> None:
+def _print_lines(logs: list[Log], *, unread: bool) -> None:
     from gputel.analysis.logs import summary
 
     for log in logs:
-        for line in summary.rejects(log):
+        for line in (summary.unread if unread else summary.rejects)(log):
             show.say(line)
 
 
 def _print_notes(logs: list[Log], skipped: list[Skipped], *, verbose: bool) -> None:
     """Prints what was inferred, rejected or not understood, on standard error."""
+    from gputel.analysis.logs.unread_doubts import not_read
+
     for log in logs:
         if log.inferred:
             show.note(f"{log.source}: {log.inferred}")
@@ -253,6 +256,10 @@ def _print_notes(logs: list[Log], skipped: list[Skipped], *, verbose: bool) -> N
             show.note(f"{log.source}: {note}")
         if log.rejects:
             show.note(f"{log.source}: {_refused(log)}, see --rejects")
+        if kinds := len(not_read(log)):
+            show.note(
+                f"{log.source}: figures of {text.counted(kinds, 'kind')} of lines were not read, see --unread"
+            )
     empty = [log for log in logs if log.is_empty]
     if len(empty) <= FEW or verbose:
         for log in empty:

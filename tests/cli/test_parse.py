@@ -67,7 +67,7 @@ def test_json_has_the_shape_that_other_tools_rely_on(log: Path) -> None:
     (one,) = found["runs"]
     assert list(one) == [
         "run", "source", "format", "status", "lines", "rejects", "started", "ended", "config", "summary", "phases",
-        "events", "cause", "doubts", "telemetry",
+        "events", "cause", "doubts", "unread", "telemetry",
     ]  # fmt: skip
     (phase,) = one["phases"]
     assert list(phase) == [
@@ -286,6 +286,19 @@ def test_rejects_are_counted_and_listed_with_their_reason(tmp_path: Path) -> Non
     assert answer(path)["runs"][0]["rejects"] == 1
     result = run(path, "--rejects")
     assert result.stdout == f"{path}:12: loss is 'nan?', expected a number; see 'gputel formats nanochat'\n"
+
+
+def test_kinds_of_lines_whose_figures_were_not_read_are_counted_and_listed(tmp_path: Path) -> None:
+    path = tmp_path / "some.log"
+    path.write_text(
+        "".join(f"{LINE % (step, 1)}class {step}: recall = {step / 16}\n" for step in range(1, 13))
+    )
+    listed = f"{path}:2: class 1: recall = 0.0625; 11 more like it\n"
+    assert run(path, "--unread").stdout == listed
+    assert f"{path}: figures of 1 kind of lines were not read, see --unread\n" in run(path).stderr
+    (one,) = answer(path)["runs"]
+    assert one["unread"] == [{"text": "class 1: recall = 0.0625", "lines": 12, "line": 2}]
+    assert run(path, "--rejects").stdout == ""
 
 
 def test_rows_are_json_lines_in_the_order_of_the_log(log: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gputel.analysis.logs.log import Log
+from gputel.analysis.logs.unread_doubts import not_read
 from gputel.analysis.logs.unread_lines import Unread, UnreadLines
 
 Read = Callable[[str], Log]
@@ -161,3 +162,24 @@ def test_second_value_of_a_name_on_the_lines_of_records_is_doubted(
 ) -> None:
     log = read("".join(line.format(e=e, a=3 / e, b=2 / e) + "\n" for e in range(1, 9)))
     assert [d.figures["name"] for d in log.doubts if d.what == "two-values"] == [doubted] * bool(doubted)
+
+
+@pytest.mark.parametrize(
+    ("lines", "kinds"),
+    [
+        (
+            "error of the ensemble: 0.8032\n",
+            ["error of the ensemble: 0.8032"],
+        ),  # one line is enough for a measure
+        ("error of the ensemble: 0.0938\n", []),  # the loss of step 32
+        ("depth: 0.8032\n", []),
+        ("took: 0.8032\n" * 4, []),
+        ("depth: 0.81\ndepth: 0.82\ndepth: 0.83\n", ["depth: 0.81"]),
+    ],
+)
+def test_kinds_of_lines_below_the_first_record_are_listed_if_their_figures_were_not_read(
+    lines: str, kinds: list[str], read: Read
+) -> None:
+    records = "".join(f"step {step} loss {3 / step:.4f} lr 1e-3\n" for step in range(1, 40))
+    assert [alike.text for alike in not_read(read(records + lines))] == kinds
+    assert not_read(read(lines + records)) == []
