@@ -14,10 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gputel.analysis import progress
 from gputel.analysis.logs import binary, open_files
@@ -46,8 +45,7 @@ def _say_nothing(_line: str) -> None:
     """Reads in silence."""
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """How much of one file is read, unpacked, and who hears of a file that takes long, first after `long_s`."""
 
     max_bytes: int = 64_000_000_000
@@ -125,8 +123,7 @@ def _opened(path: Path, limits: Limits) -> _CountedFile:
         waits.cancel()
 
 
-@dataclass(frozen=True)
-class _Small:
+class _Small(NamedTuple):
     """A file that will be parsed together with others."""
 
     path: Path

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,7 @@ MOST = 2**63  # whole numbers must be below it; a larger step is null
 WHOLE = ("phase", "attempt", "line", "step", "after", "total_steps", "time")
 
 
-@dataclass(frozen=True)
-class RowBlock:
+class RowBlock(NamedTuple):
     """`size` rows with the same columns; a column in `same` has one value for all of them."""
 
     size: int
@@ -232,8 +231,7 @@ TYPES: dict[str, type[pl.DataType] | pl.DataType] = {
 }
 
 
-@dataclass(frozen=True)
-class FrameKind:
+class FrameKind(NamedTuple):
     """The columns that a frame always has, and the order of all its columns."""
 
     first: tuple[str, ...]

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, AnyStr, Literal, Protocol, cast
+from typing import Any, AnyStr, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -126,8 +126,7 @@ class Pattern:
     ends: int | None = None  # the first epoch, where the line stands below the records of its epoch
 
 
-@dataclass(frozen=True)
-class Values:
+class Values(NamedTuple):
     """A column of one pattern's hits. NaN is a printed number; `present` says whether one was printed."""
 
     numbers: npt.NDArray[np.float64]  # 0.0 where not present
@@ -179,8 +178,7 @@ class Hits:
         return Hits(self.pattern, self.lines[rows], self.starts[rows], self.begins[rows], values, texts)
 
 
-@dataclass(frozen=True)
-class Reject:
+class Reject(NamedTuple):
     """A line that looks like a record and cannot be read."""
 
     line: int
@@ -188,8 +186,7 @@ class Reject:
     reason: str
 
 
-@dataclass(frozen=True)
-class EngineResult:
+class EngineResult(NamedTuple):
     """The result of an engine for a piece of data: hits in the order of patterns, rejects in that of lines."""
 
     lines: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -13,8 +12,7 @@ from gputel.analysis.logs.saved_steps import naming
 Fatal = Literal["failed", "interrupted", "victim"]
 
 
-@dataclass(frozen=True)
-class Sign:
+class Sign(NamedTuple):
     """A kind of line that matters. `kind` None: it is no event, but ends the run."""
 
     kind: str | None

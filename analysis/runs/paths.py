@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gputel.analysis import progress, stores
 from gputel.analysis.logs import files
@@ -49,8 +48,7 @@ def parse_all(path: str | Path, *, format: str | Path | None = None) -> list[Log
 FOREIGN = "a link that leads out of the folder or nowhere, a pipe or a device"
 
 
-@dataclass(frozen=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A file of a folder that is not read, and why."""
 
     path: Path

@@ -14,8 +14,8 @@ between two floats. Numbers in doubt are read one by one.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -71,8 +71,7 @@ _PIECE = 8
 BLANK = 9  # the byte that stands for every digit
 
 
-@dataclass(frozen=True)
-class DigitWindow:
+class DigitWindow(NamedTuple):
     """Eight bytes; masks for the digits after the separator and for those before it.
 
     They end at `end`, counted from where the text of the number begins.
@@ -84,8 +83,7 @@ class DigitWindow:
     weight: int
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(NamedTuple):
     """sign * sum(weight * piece) * 10**power, the power moved by a printed exponent."""
 
     pieces: tuple[DigitWindow, ...]

@@ -7,7 +7,7 @@ This is exact where the regexes are blind to digits (`sight`), and where the dig
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -242,8 +242,7 @@ def _hold_digits(nulls: frozenset[bytes]) -> bool:
     return any(_DIGIT.search(null) for null in nulls if not values.NUMBER.fullmatch(null))
 
 
-@dataclass(frozen=True)
-class _SpiedNames:
+class _SpiedNames(NamedTuple):
     """A vocabulary that tells its spy about every lookup."""
 
     names: Names
