@@ -17,21 +17,28 @@ _CLASS = re.compile(rb"(?P<label>[A-Za-z][\w/-]*)\s*:\s+[A-Za-z]\w*\s*[:=]\s*$")
 
 
 def with_sets(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Names the measures of a second set apart, where evaluations of the first as frequent give the same ones.
+    """Names the measures of a second set apart, where evaluations of the first give the same ones.
 
-    A test at the end of a run is the last evaluation.
+    They are as frequent, or name the same places: a test of each new best model. A test at the end of a run is the
+    last evaluation.
     """
     sets = {line: _held_out(line) for line in chosen if line.role == "eval"}
     first = next((held_out for held_out in ("val", "dev") if held_out in sets.values()), None)
     validated = [line for line, held_out in sets.items() if held_out and held_out == first]
     named = []
     for line in chosen:
-        beside = [other for other in validated if 1 < line.shape.count >= other.shape.count / 2]
+        beside = [other for other in validated if line.shape.count > 1 and _comes_with(line, other)]
         columns = {column for other in beside for column in other.columns}
         held_out = sets.get(line) or first
         cells = line.named if held_out == first else tuple(_of_set(c, columns, held_out) for c in line.named)
         named.append(replace(line, named=cells))
     return named
+
+
+def _comes_with(line: Candidate, other: Candidate) -> bool:
+    """Whether an evaluation is about as frequent as another one, or always at one of its places."""
+    places = [{*each.shape.column(each.place.at)} if each.place else set() for each in (line, other)]
+    return line.shape.count >= other.shape.count / 2 or (bool(places[0]) and places[0] <= places[1])
 
 
 def _of_set(cell: Named, validated: set[str], held_out: str | None) -> Named:

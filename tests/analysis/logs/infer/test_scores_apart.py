@@ -129,3 +129,11 @@ def test_two_evaluations_of_a_training_are_told_by_the_headings_of_their_epochs(
     assert log.evals.filter(name="val_loss")["value"].to_list() == [2.75 - e / 9 for e in (1, 3, 5)]
     assert log.evals.filter(name="eval_Top1")["value"].to_list() == [31, 33, 35]
     assert not log.doubts
+
+
+def test_a_test_of_each_new_best_model_has_names_of_its_own(read: Read) -> None:
+    """It comes rarely, but names epochs of the validation; one at the end is the last evaluation."""
+    lines = [f"Epoch {e} loss {3 / e:.4f}\nEpoch {e} Val, MAE: {9 / e:.3f}\n" for e in range(1, 13)]
+    tests = [f"Epoch {e} Test, MAE: {8 / e:.3f}\n" * (e in (2, 7, 9)) for e in range(1, 13)]
+    log = read("".join(line + test for line, test in zip(lines, tests, strict=True)))
+    assert evaluations(log) == {"MAE": [*range(1, 13)], "test_MAE": [2, 7, 9]}
