@@ -94,7 +94,7 @@ _EVALUATION = re.compile(
 
 # of PPO's value function, as TRL prints them: `val/clipfrac_avg`
 _OF_VALUES = re.compile(r"(?i)^val_(?:clip_?frac|ratio|num_eos)")
-_SO_FAR = re.compile(r"(?i)_(?:best|lowest|highest|minimum|maximum|min|max|so_far)$")
+SO_FAR = re.compile(r"(?i)_(?:best|lowest|highest|minimum|maximum|min|max|so_far)$")
 
 
 def is_evaluation(column: str) -> bool:
@@ -106,7 +106,7 @@ def is_evaluation(column: str) -> bool:
         return True
     if _OF_VALUES.match(column):
         return False
-    return _EVALUATION.search(column) is not None and _SO_FAR.search(column) is None
+    return _EVALUATION.search(column) is not None and SO_FAR.search(column) is None
 
 
 def held_out_set(word: str) -> str:

@@ -129,3 +129,11 @@ def test_measures_of_one_section_alone_are_of_its_set(read: Read) -> None:
     )
     assert log.records["acc"].to_list() == [round(0.5 + e / 99, 3) for e in EPOCHS]
     assert log.evals["name"].value_counts().sort("name").rows() == [("f1", 5), ("val_loss", 5)]
+
+
+def test_the_best_so_far_of_a_validation_is_no_evaluation(read: Callable[[str], Log]) -> None:
+    figures = "Epoch {e} | Loss {x:.4f} | Best {y:.4f}\n"
+    lines = ("Training...\n" + figures.format(e=e, x=3 / e, y=2.9 / e) for e in range(1, 9))
+    tests = ("Cross validation...\n" + figures.format(e=e, x=4 / e, y=3.9 / e) for e in range(1, 9))
+    log = read("".join(line + test for line, test in zip(lines, tests, strict=True)))
+    assert log.evals.select("step", "name").rows() == [(e, "val_loss") for e in range(1, 9)]
