@@ -53,7 +53,8 @@ _AGAIN = (
 _REPEATS = lazy_regex(rb"(?i)" + _AGAIN)
 _NUMBER = lazy_regex(rb"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _UNIT = rb"(?:s|secs?|seconds|ms|m|mins?|minutes|h|hours|[kmgt]i?b|it/s)\b"
-_GIVES = rb"(?:[=:]|\s\|)\s{0,9}[\[({'\"]{0,2}(?<!\d:)(?P<figure>[-+]?\d+\.\d+(?:e[-+]?\d+)?)"
+_SHARE = rb"(?<=[a-z]) (?=\(\d+\.\d+%\))"  # `training accuracy (26.10%)`
+_GIVES = rb"(?:[=:]|\s\||%b)\s{0,9}[\[({'\"]{0,2}(?<!\d:)(?P<figure>[-+]?\d+\.\d+(?:e[-+]?\d+)?)" % _SHARE
 _GIVEN = lazy_regex(_GIVES)  # much faster than the next one
 # a number with a name, a decimal point and no unit, and not the end of a clock or of a version
 _FIGURE = lazy_regex(

@@ -34,6 +34,7 @@ def lines_with(line: str) -> str:
         "|    EpRewMean     | {0:.3f}     |",
         "Rank-1  : {0:.2f}",
         "Top1: {0:.2f}%",
+        "accuracy of the training ({0:.2f}%)",
     ],
 )
 def test_lines_that_recur_between_records_with_other_figures_are_found(line: str) -> None:
