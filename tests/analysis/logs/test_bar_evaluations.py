@@ -27,7 +27,8 @@ def late(epochs: int) -> str:
 
 
 def steps_and_losses(log: Any) -> list[tuple[int, float]]:
-    return log.evals.filter(name="val_loss").select("step", "value").rows()
+    rows: list[tuple[int, float]] = log.evals.filter(name="val_loss").select("step", "value").rows()
+    return rows
 
 
 def test_figures_before_the_first_batch_are_of_the_epoch_before(read: Read) -> None:
