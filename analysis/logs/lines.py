@@ -30,9 +30,7 @@ _SYSLOG = patterns.lazy_regex(
     rb" \S+ \S+: .*#0(?:33|15|10).*$"
 )
 _SPELT = patterns.lazy_regex(rb"#0(?:33(?=\[)|15|10)(?!\d)")
-_UPRIGHT = patterns.lazy_regex(
-    rb"\xe2(?:\x94[\x82\x83\x86\x87]|\x95\x91)"
-)  # a drawn box is read as one of bars
+_UPRIGHT = patterns.lazy_regex(rb"\xe2(?:\x94[\x82\x83\x86\x87]|\x95\x91)")
 _ENDS = patterns.lazy_regex(rb"\r*\n|[\r\x08]+")
 _BLOCK = 1 << 18  # bytes that the processor's cache holds
 _FEED, _CONTROLS = 10, 32
@@ -142,7 +140,7 @@ class Splitter:
         if b"^" in data and b"^[" in data:  # searching one byte is ten times as fast as two
             cleaned = _ECHO.sub(b"", cleaned)
         if b"\xe2" in data and _UPRIGHT.search(data):
-            cleaned = _UPRIGHT.sub(b"|", cleaned)
+            cleaned = with_bars(cleaned)
         if b"\x00" in controls:
             cleaned = cleaned.replace(b"\x00", b"")
         if b"\r" in controls or b"\x08" in controls:
@@ -178,6 +176,11 @@ def _joined(first: Chunk, second: Chunk) -> Chunk:
 def _drawn(rest: bytes) -> int:
     """Where the last redraw of an unfinished line begins; ignores a carriage return at its end."""
     return rest.rstrip(b"\r").rfind(b"\r") + 1
+
+
+def with_bars(text: bytes) -> bytes:
+    """A box that is drawn, as one of bars."""
+    return _UPRIGHT.sub(b"|", text)
 
 
 def line_at(data: bytes, start: int) -> bytes:

@@ -45,6 +45,7 @@ def unread(known: Format) -> list[str]:
 def unlike(lines: Sequence[str], known: Format) -> list[str]:
     """The lines that have a number and that the format does not read, the first one of each shape."""
     from gputel.analysis.logs import formats
+    from gputel.analysis.logs.lines import with_bars
 
     every = formats.patterns(formats.with_others(known))
     shapes: dict[str, str] = {}
@@ -52,7 +53,7 @@ def unlike(lines: Sequence[str], known: Format) -> list[str]:
         if any(map(str.isdigit, line)):
             shapes.setdefault(re.sub(r"\d+", "0", line), line)
     found = shapes.values()
-    return [line for line in found if not any(each.regex.search(line.encode()) for each in every)]
+    return [line for line in found if not any(each.regex.search(with_bars(line.encode())) for each in every)]
 
 
 def _needles(known: Format) -> Iterator[str]:
