@@ -150,14 +150,6 @@ class Counting:
         return cells["epoch"] + done >= cells["epochs"] and cells["index"] + done >= cells["length"]
 
 
-def within_totals(records: pl.DataFrame) -> pl.DataFrame:
-    """Leaves out totals that steps of their phase exceed: `60/50` has the length of an epoch, not of the run."""
-    if "total_steps" not in records.columns or not (records["step"] > records["total_steps"]).any():
-        return records
-    is_exceeded = (pl.col("step") > pl.col("total_steps")).any().over("phase", "total_steps")
-    return records.with_columns(total_steps=pl.when(~is_exceeded).then("total_steps"))
-
-
 def steps_by_tokens(records: pl.DataFrame, config: Mapping[str, float | str]) -> pl.DataFrame:
     """Numbers records that print a token count and no step: a batch of a known size was done so many times.
 

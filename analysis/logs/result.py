@@ -141,7 +141,7 @@ class _LazyResults:
 
     @cached_property
     def _made(self) -> pl.DataFrame:
-        return counting.within_totals(self.make_records())
+        return self.make_records()
 
     def _timed(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Leaves out timestamps that time nothing, as the clock was set."""
@@ -197,7 +197,7 @@ class _LazyResults:
         evaluated = _where(_where(self.evals, "phase", phase), "attempt", attempt)
         reached = [rows["step"].max() for rows in (last, evaluated)]
         steps: list[Any] = [step for step in reached if step is not None]
-        if total is None or not steps:
+        if total is None or not steps or max(steps) > total:  # that of an epoch
             return None
         from_zero = of_phase["step"].min() == 0 or begins_where_resumed(of_phase, self.events)
         return float(max(steps)), float(total), from_zero

@@ -187,14 +187,3 @@ def test_evaluation_without_a_step_stays_in_its_attempt_in_a_log_without_records
     )
     unplaced = read(text).evals.filter(pl.col("step").is_null())
     assert unplaced.select("attempt", "value").rows() == [(1, 11.5), (2, 12.5)]
-
-
-def test_total_that_steps_exceed_is_the_length_of_an_epoch(read: Callable[[str], Log]) -> None:
-    """An iteration over all epochs beside the batches of one."""
-    line = "Epoch[{}] Iteration[{}/50] Loss: {:.2f}\n"
-    log = read("".join(line.format(step // 51 + 1, step, 20 / step) for step in range(10, 160, 10)))
-    assert log.records["step"].to_list() == [*range(10, 160, 10)]
-    assert "total_steps" not in log.records.columns or log.records["total_steps"].null_count() == 15
-    assert log.status == "unknown"
-    within = read("".join(f"step {step}/50 loss: {20 / step:.2f}\n" for step in range(10, 60, 10)))
-    assert within.records["total_steps"].to_list() == [50] * 5

@@ -77,3 +77,11 @@ def test_second_training_that_stops_has_not_come_to_the_end_of_the_first(read: C
     log = read("".join(lines) + "Epoch 8/20\n")
     assert log.records["attempt"].max() == 2
     assert log.status == "unknown"
+
+
+def test_step_beyond_the_total_is_no_end(read: Callable[[str], Log]) -> None:
+    """An iteration over all epochs beside the length of one: `60/50`."""
+    line = "Epoch[{}] Iteration[{}/50] Loss: {:.2f}\n"
+    log = read("".join(line.format(step // 51 + 1, step, 20 / step) for step in range(10, 130, 10)))
+    assert log.records["step"].to_list() == [*range(10, 130, 10)]
+    assert (log.status, log.cause) == ("unknown", None)
