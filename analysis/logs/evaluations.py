@@ -65,9 +65,8 @@ class Evaluations:
         self._before: tuple[int, float | None, str | None, Mapping[str, float]] = (-1, None, None, {})
         self._bar: PendingEvaluations | None = None  # of an evaluation, whose result a line may still give
         self._bar_place: PhaseAttempt | None = None  # None where it has yet to find its step or attempt
-        self._latest: dict[
-            tuple[str | None, str], tuple[float, float]
-        ] = {}  # step and value, by rank and name
+        # by rank and name: the step and the value that a line has printed last
+        self._latest: dict[tuple[str | None, str], tuple[float, float]] = {}
         self._placed: dict[tuple[str | None, str], tuple[float, float, int]] | None = None  # since a record
 
     def take(self, line: ParsedLine, step: float | None, epoch: float | None = None) -> None:

@@ -47,9 +47,8 @@ MOST_LINES = 40_000
 MOST_SHAPES = 1_000
 MOST_PATTERNS = 40
 _CROWD = 200  # shapes
-_OF_RUN = lazy_regex(
-    r"(?i)\b(?:for|of) (?:fold|split|trial|seed|run) ?#? ?$"
-)  # sums up: `Loss for fold 3: 0.5`
+# `Loss for fold 3: 0.5` sums up
+_OF_RUN = lazy_regex(r"(?i)\b(?:for|of) (?:fold|split|trial|seed|run) ?#? ?$")
 # A run that stops early prints its best line once more.
 _BEST_BELOW = LineTable(
     "best", "again", r"(?i)\bbest (?:iteration|round|epoch|step)(?: is| was)?:\s*$", "est "
