@@ -15,7 +15,7 @@ from gputel.analysis.logs.infer.counters import counts, goes_on, integers, recur
 from gputel.analysis.logs.infer.dialects import TOKEN_RATES
 from gputel.analysis.logs.infer.named import SETTING, Slot
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
-from gputel.analysis.logs.names import HELD_OUT, TRAINING
+from gputel.analysis.logs.infer.two_values import named_together
 from gputel.analysis.logs.patterns import lazy_regex
 
 _APART = lazy_regex(r"(?:^|\s)/\s")  # `STATE observe / ACTION 0.0 / EPSILON 0.1`
@@ -46,28 +46,11 @@ _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".
 _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
 _CURRENTS = {"cur", "curr", "current", "now", "last", "latest", "raw", "batch", "this batch", "instant"}
-_OF_TWO = rf"{TRAINING}|{HELD_OUT}|cur(?:r(?:ent)?)?|batch|raw|avg|average|mean|smoothed"
-# `loss (cur/avg): 2.5/2.7`, `train/val loss: 2.5/2.7`
-_BOTH_LOSSES = lazy_regex(
-    rf"(?i)(?:(?P<what>[a-z].*?)[ _]*[(\[ ] ?)?(?P<first>{_OF_TWO}) ?/ ?(?P<second>{_OF_TWO})"
-    r"(?:[)\]]| (?P<behind>\w+))?"
-)
-_SCORE = r"acc(?:uracy)?|f1|auc|m?iou|dice|psnr|ppl|perplexity"
-# `Accuracy (Loss): 0.5 (1.37)`; a loss in brackets behind a loss says which one it is
-_MEASURES = lazy_regex(
-    rf"(?i)(?P<of>.*?)(?P<first>{_SCORE}|loss) ?\((?P<second>(?!(?P=first)){_SCORE}|loss)\)?"
-)
-# `val loss/acc: 2.5/0.4`
-_BOTH_MEASURES = lazy_regex(
-    rf"(?i)(?P<of>(?:\w+[ _])?)(?P<first>{_SCORE}|loss) ?/ ?(?P<second>{_SCORE}|loss)"
-)
 _AVERAGED = lazy_regex(r"(?:avg|average|mean|smoothed|running)[ _](.+)")
 _A_STEP = lazy_regex(r"(?i)(?:step|iter|iteration|epoch|round|batch|update)s?$")
 # `(50 iterations in`, `(51 effective words)`
 _COUNTS_WORDS = lazy_regex(r" [a-z]{3,}(?!\w)(?! *\))|(?: [a-z]{3,}){2}\)")
 _ORDINAL_PLACE = lazy_regex(r"(?i)(?:st|nd|rd|th) +(?P<place>epoch|step|iteration)\b")
-# `epoch/iter: 9/2579`
-_BOTH = lazy_regex(r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|update)s?)")
 # `0-epoch (4/500)`, `3rd epoch (4/500)`; in `3-epoch: 4` either may be the epoch
 _PLACE_BEHIND = lazy_regex(
     r"(?i)(?:-|(?:st|nd|rd|th)[ -]+)(?P<place>epoch|step|iteration)\b(?!\s*[:=#]?\s*$)"
@@ -122,10 +105,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
         elif slot.key is None and row:
             slot = _as_length(_beside(slot, row[-1], left, behind), row[-1], left, behind, shape)
             slot = _in_square_brackets(_as_aside(slot, shape), row[-1], left, behind, shape)
-            both = _BOTH.fullmatch(row[-1].key or "") if slot.column == "total" else None
-            if both:
-                row[-1], slot = replace(row[-1], key=both[1]), replace(slot, key=both[2], column=None)
-            row[-1], slot = _both_measures(*_both_losses(row[-1], slot))
+            row[-1], slot = named_together(row[-1], slot)
         if behind[:1] in (")", "]") and _is_source(slot, left, shape):
             slot = replace(slot, key=None, column="source")
         if slot.key is None and slot.column is None:
@@ -300,30 +280,6 @@ def _in_square_brackets(slot: Slot, loss: Slot, left: str, behind: str, shape: L
 
 def _float(value: bytes) -> float:
     return float(value) if values.NUMBER.fullmatch(value) and b"," not in value else float("nan")
-
-
-def _both_losses(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
-    """Names two values that one name announces, as in `loss (cur/avg): 2.5/2.7`; one with a total is no average."""
-    if slot.column == "total" and (before.key or "").endswith("()"):
-        return replace(before, key=None, column="aside"), slot  # `loss 2.5 (12/12 s)`
-    measures = _BOTH_MEASURES.fullmatch(before.key or "") if slot.column == "total" else None
-    if measures:
-        keys = [measures["of"] + measures[each] for each in ("first", "second")]
-        return replace(before, key=keys[0]), replace(slot, key=keys[1], column=None)
-    names = _BOTH_LOSSES.fullmatch(before.key or "") if slot.column == "total" else None
-    what = names and (names["what"] or names["behind"])
-    if not names or not what or names["first"].lower() == names["second"].lower():
-        return before, slot
-    keys = [f"{names[each]} {what}" for each in ("first", "second")]
-    return replace(before, key=keys[0]), replace(slot, key=keys[1], column=None)
-
-
-def _both_measures(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
-    """Names two measures as the words before them do: `Accuracy (Loss): 0.5 (1.37)` gives no average."""
-    names = _MEASURES.fullmatch(before.key or "") if slot.key == f"{before.key}()" else None
-    if names is None or "loss" not in (names["first"] + names["second"]).lower():
-        return before, slot
-    return replace(before, key=names["of"] + names["first"]), replace(slot, key=names["of"] + names["second"])
 
 
 def _as_aside(slot: Slot, shape: LineShape) -> Slot:

@@ -1,0 +1,59 @@
+"""Two names in front of two values: `loss (train/val): 2.5/2.7`, `epoch/iter: 9/25`, `acc (loss): 0.5 (1.3)`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gputel.analysis.logs.infer.named import Slot
+from gputel.analysis.logs.names import HELD_OUT, TRAINING
+from gputel.analysis.logs.patterns import lazy_regex
+
+_OF_TWO = rf"{TRAINING}|{HELD_OUT}|cur(?:r(?:ent)?)?|batch|raw|avg|average|mean|smoothed"
+# `loss (cur/avg): 2.5/2.7`, `train/val loss: 2.5/2.7`
+_LOSSES = lazy_regex(
+    rf"(?i)(?:(?P<what>[a-z].*?)[ _]*[(\[ ] ?)?(?P<first>{_OF_TWO}) ?/ ?(?P<second>{_OF_TWO})"
+    r"(?:[)\]]| (?P<behind>\w+))?"
+)
+_SCORE = r"acc(?:uracy)?|f1|auc|m?iou|dice|psnr|ppl|perplexity"
+# `Accuracy (Loss): 0.5 (1.37)`; a loss in brackets behind a loss says which one it is
+_MEASURES_IN_BRACKETS = lazy_regex(
+    rf"(?i)(?P<of>.*?)(?P<first>{_SCORE}|loss) ?\((?P<second>(?!(?P=first)){_SCORE}|loss)\)?"
+)
+# `val loss/acc: 2.5/0.4`
+_MEASURES_BY_SLASH = lazy_regex(
+    rf"(?i)(?P<of>(?:\w+[ _])?)(?P<first>{_SCORE}|loss) ?/ ?(?P<second>{_SCORE}|loss)"
+)
+# `epoch/iter: 9/2579`
+_PLACES = lazy_regex(r"(?i)(?P<first>epoch|ep)\s*/\s*(?P<second>\w*(?:step|iter|iteration|batch|update)s?)")
+
+
+def named_together(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
+    """Names both as the words in front of them do, where these name two."""
+    if slot.column == "total":
+        return _by_slash(before, slot)
+    return _in_brackets(before, slot) if slot.key == f"{before.key}()" else (before, slot)
+
+
+def _by_slash(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
+    """Names two values with a slash between them, and between their names; one with a total is no average."""
+    words = before.key or ""
+    if words.endswith("()"):
+        return replace(before, key=None, column="aside"), slot  # `loss 2.5 (12/12 s)`
+    if places := _PLACES.fullmatch(words):
+        keys = [places["first"], places["second"]]
+    elif measures := _MEASURES_BY_SLASH.fullmatch(words):
+        keys = [measures["of"] + measures[each] for each in ("first", "second")]
+    elif (sets := _LOSSES.fullmatch(words)) and sets["first"].lower() != sets["second"].lower():
+        what = sets["what"] or sets["behind"]
+        keys = [f"{sets[each]} {what}" for each in ("first", "second")] if what else []
+    else:
+        keys = []
+    return (replace(before, key=keys[0]), replace(slot, key=keys[1], column=None)) if keys else (before, slot)
+
+
+def _in_brackets(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
+    """Names two measures: the value in brackets is no average."""
+    names = _MEASURES_IN_BRACKETS.fullmatch(before.key or "")
+    if names is None or "loss" not in (names["first"] + names["second"]).lower():
+        return before, slot
+    return replace(before, key=names["of"] + names["first"]), replace(slot, key=names["of"] + names["second"])
