@@ -11,8 +11,8 @@ from functools import cache, lru_cache
 
 _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "learning rate": "学习率|學習率|学習率|학습률|lernrate|taux d.apprentissage|tasa de aprendizaje"
-    "|taxa de aprendizado|tasso di apprendimento"
-    "|скорость обучения",
+    "|taxa de aprendizado|tasso di apprendimento|rat[ae] de [îi]nv[ăa][țţt]are|wsp[óo][łl]czynnik uczenia"
+    "|öğrenme oranı|leersnelheid|скорость обучения|швидкість навчання",
     "total loss": "总损失值|总损失|總損失|总体损失|総損失|合計損失|総ロス|合計ロス|トータルロス"
     "|전체 ?손실|총 ?손실|총 ?로스"
     "|gesamtverlust|pertes? totales?|p[ée]rdida total|perda total|perdita totale"
@@ -22,21 +22,24 @@ _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "|кросс[- ]?энтропи[яи]",
     "total": "总(?= ?loss)|總(?= ?loss)|総(?= ?loss)|총(?= ?loss)|всего|итого|合計|合计|总计|總計|总和|총합|합계",
     "loss": "损失函数值|损失值|损失|損失値|損失值|損失|ロス|손실값|손실|로스|verlust|pertes?|p[ée]rdida"
-    "|perdas?|perdita"
-    "|функция потерь|потер[яьи]|лосс",
-    "step": "步数|步數|步骤|步|ステップ|스텝|schritt|[ée]tape|paso|passo|шаг",
-    "iteration": "迭代次数|迭代|疊代|反復|イテレーション|it[ée]ration|iteraci[oó]n|итерация",
-    "epoch": "轮次|轮数|轮|輪次|輪|エポック|에포크|에폭|epoche|[ée]poque|[ée]poca|эпоха",
+    "|perdas?|perdita|pierderea?|kayıp|kaybı|verlies|förlust"
+    "|функция потерь|потер[яьи]|лосс|втрат[аи]",
+    "step": "步数|步數|步骤|步|ステップ|스텝|schritt|[ée]tape|paso|passo|pas|krok|adım|stap|steg|шаг|крок",
+    "iteration": "迭代次数|迭代|疊代|反復|イテレーション|it[ée]ration|iteraci[oó]n|itera[țţ]ia"
+    "|iteracja|iterasyon|iteratie|итерация|ітерація",
+    "epoch": "轮次|轮数|轮|輪次|輪|エポック|에포크|에폭|epoche|[ée]poque|[ée]poca|epoc[ăa]"
+    "|epoka|epok|эпоха|епоха",
     "batch": "批次|バッチ|배치|lote|батч",
     "accuracy": "准确率|準確率|正确率|正確度|准确度|正確率|正解率|精度|정확도|genauigkeit|exactitude|exactitud"
-    "|acur[áa]cia|accuratezza"
-    "|точност[ьи]",
+    "|acur[áa]cia|accuratezza|acurate[țţt]ea?|dokładność|doğruluk|nauwkeurigheid|noggrannhet"
+    "|точност[ьи]|точність",
     "validation": "验证集|验证|驗證集|驗證|検証|검증|validierung\\w*|validaci[oó]n|valida[çc][ãa]o"
-    "|validazione|валидаци[яиюей]+|валидационн\\w+|проверочн\\w+"
-    "|(?:held|hold)[- ]?out(?!\\w)",
+    "|validazione|validare|walidacj[aei]|walidacyjn\\w+|doğrulama|validatie|валідаці[яії]"
+    "|валидаци[яиюей]+|валидационн\\w+|проверочн\\w+"
+    "|(?:held|hold)[- ]?out(?!\\w)|cross[- ]?val(?:idation)?(?!\\w)",
     "test": "测试集|测试|測試|テスト|테스트|тестов\\w+|тест",
     "training": "训练集|训练|訓練|学習|훈련|학습|trainings|entra[îi]nement|entrenamiento"
-    "|treinamento|addestramento|обучени[яеию]+|обучающ\\w+|тренировочн\\w+",
+    "|treinamento|addestramento|antrenare|treningow\\w+|eğitim|навчання|обучени[яеию]+|обучающ\\w+|тренировочн\\w+",
     "average": "平均|평균|durchschnittliche?r?|moyenne|средн\\w+",
     "time": "耗时|耗時|用时|用時|时间|時間|시간|zeit|temps|tiempo|время",
     "best": "最佳|最优|最優|最好|最良|最高|最低|최고|최적|bester?|meilleure?|mejor|лучш\\w+",
