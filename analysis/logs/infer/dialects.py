@@ -64,7 +64,7 @@ OBJECTIVES = {"objective", "objective_function", "objf"}
 TRAINED = re.compile(r"^train(?:ing|ed)?(?:_s)?_")
 # Words that may stand around such a name.
 CURRENT = re.compile(r"^(?:(?:current|cur|this)_)?(?:(?:mini)?batch_)?")
-AVERAGED = re.compile(r"(?:^|_)(?:overall|global|running|average|avg|mean|smoothed|moving)(?=_|$)")
+AVERAGED = re.compile(r"(?:^|_)(?:overall|global|running|average|aver|avg|mean|smoothed|moving)(?=_|$)")
 OF = re.compile(r"_(?:for|over|on)_.*$")
 # Beside one of these, `total` is their sum: the loss. Two of them are parts, and neither is the loss.
 PARTS = re.compile(
@@ -79,6 +79,11 @@ MEASURE = re.compile(
     r"|(?<![a-z])(?:mrr?|ndcg|meteor|cider|spice|eer|min_?dcf|kappa|qwk|pearson|spearman|jaccard|dsc|nsd|hd_?95"
     r"|ap\d{0,2}|si[-_ ]?snr|(?:si[-_ ]?)?sdri?|pesq|stoi)(?![a-z])"
     r"|(?<![a-z])(?:hits?(?:[@_ ]|_at_)|rank-|top[-_ ]?|[rp]@)\d"
+)
+# Any score, by the set it is measured on.
+NAMED_BY_SET = re.compile(
+    r"(?i)(?:eval|vali?|valid|validation|test|dev)[_/]"
+    r"(?!\w*(?:time|sec|size|ratio|frac|split|samples|steps|batch|epoch|num|count|speed|lr|interval))\w+"
 )
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}
 SHARES = frozenset(b"split ratio fraction share proportion size".split())

@@ -67,7 +67,7 @@ _SPLIT = {"loss", "return", "reward"}  # `AverageReturn`
 _ENDS = re.compile(r"(?i)_loss$")
 _HELD_OUT = re.compile(BEGINS_HELD_OUT, re.IGNORECASE)
 _LANGUAGE = re.compile(r"(?i)(?:lm|language[ _]model|gpt)[ _]loss")
-_MEANS = re.compile(r"(?i)_loss_(?:avg|mean)$")
+_MEANS = re.compile(r"(?i)_loss_(?:avg|aver|mean)$")
 _GLUED = re.compile(  # `learningRate`, `validloss`
     r"(?<=[a-z])(?=[A-Z][a-z])"
     r"|(?i:(?:(?<=^train)|(?<=^val)|(?<=^valid)|(?<=^test)|(?<=^eval)|(?<=^dev))(?=(?:loss|acc|accuracy|ppl|err|error)$))"

@@ -46,6 +46,8 @@ _GLUED = rb"|".join(
         b"[Ii]teration",
     )
 )
+_TUPLE = re.compile(rb"\(u?['\"]")
+_ITEM = re.compile(rb"\(?(?:, )?(?:u?(?P<mark>['\"])(?P<said>[^'\"]*)(?P=mark))?(?:, )?\)?")
 VALUE = re.compile(
     rb"(?!(?:(?<=[Tt]op[ -])|(?<=TOP[ -])|(?<=R(?:ank|ANK)-))(?:1|2|3|5|10|20|50|100)(?![\d.%%]))"  # `top 5`
     rb"(?:(?:%b)\d+(?=[]/:;,)|]|\s|$)|(?<=\be)\d+(?=[,:|\]]? +(?:(?:it|iter|batch|step)s?\b|[bs]s?(?:\b|\d)))"
@@ -119,7 +121,7 @@ class LineShape:
     @cached_property
     def english(self) -> tuple[bytes, ...]:
         """The words in English, as far as rules look for them."""
-        return tuple(map(english, self.words))
+        return tuple(map(english, _unquoted(self.words)))
 
     @property
     def repeats(self) -> bool:
@@ -234,6 +236,16 @@ def cut(text: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:
     ends = [*(start for start, _ in spans), len(text)]
     literals = tuple(text[start:end] for start, end in zip(starts, ends, strict=True))
     return literals, [text[start:end] for start, end in spans]
+
+
+def _unquoted(words: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """The words of a tuple, as Python 2 prints `print("loss at", 10, ":", 2.5)`: `('loss at', 10, ':', 2.5)`."""
+    if not (_TUPLE.match(words[0]) and words[-1].endswith(b")")):
+        return words
+    pieces = [_ITEM.fullmatch(literal) for literal in words]
+    said = [piece["said"] or b"," if piece else b"" for piece in pieces]
+    whole = all(pieces) and any(piece and piece["said"] for piece in pieces[1:])
+    return (*(word.strip() + b" " for word in said[:-1]), said[-1].strip(b" ,")) if whole else words
 
 
 @lru_cache(maxsize=4096)

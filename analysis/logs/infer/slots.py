@@ -37,6 +37,7 @@ _OF_SET = lazy_regex(
 )
 _ARTICLE = lazy_regex(r"(?:and |with )?(?:the |an? )(?=[a-z])|and (?=[A-Za-z])")  # `and the loss is 2.5`
 _BARE_VERBS = {"is", "was", "are", "equals"}
+_OF_SET_APART = lazy_regex(rf"(?i)(?<![\w-])(?P<set>{TRAINING}|{HELD_OUT}) {{2,}}(?=[a-z])")  # `Val   Loss`
 _OF_TOTAL = lazy_regex(r"\s*/\s*$")
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
 _BEHIND_NAME = lazy_regex(r"\)?\s*(?:[:=]|is|was)?\s*")
@@ -220,7 +221,7 @@ def _left_key(left: str, after_value: bool) -> str | None:
     apart = _BETWEEN_COMMAS.fullmatch(left)  # `step 10, loss_train, 0.838`, `(:step, 10, :loss, 0.838)`
     if apart:
         return apart["key"]
-    text = _WRAPPED.sub("", left).rstrip(_STRIPPED)
+    text = _WRAPPED.sub("", _OF_SET_APART.sub(r"\g<set> ", left)).rstrip(_STRIPPED)
     if not any(c.isalpha() for c in text) or text.endswith((",", ";", "/", "]")):
         return None
     if left.rstrip().endswith(")") and after_value and not _OF_SET.search(left):

@@ -37,9 +37,14 @@ _LETTER = lazy_regex(rf"[LJ]_(?P<set>{_SET})")
 _LOSSES = ("L", "J")
 _SETS = {"trn": "train", "vld": "val", "tst": "test"}
 _SET_FIRST = lazy_regex(rf"(?i)(?P<set>{_SET})[ _](?=\w)")
+_HELD_OUT_FIRST = lazy_regex(rf"(?i)^(?:{EVALUATING})(?= )")
 _OWN = lazy_regex(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
+_NAME = r"[A-Za-z][\w@.-]*"
+_NAMES = rf"{_NAME}(?: {_NAME}){{0,2}}"
+# `IS, FID: `, `[avg loss, loss]: [` and, behind the name of what they are parts of, `f-score (p/r/f): (`
 _LISTED = lazy_regex(
-    r"(?:^|\s\s|[|;\]] |\()(?P<names>[A-Za-z][\w@-]*(?:, [A-Za-z][\w@-]*)+)\)?\s?[:=]\s*\(?$"
+    rf"(?:(?:^|\s\s|[|;\]] |[\[(])(?P<names>{_NAMES}(?P<mark>, ){_NAMES}(?:, {_NAMES})*)"
+    rf"|(?P<of>{_NAME}(?: {_NAME})?) ?\((?P<parts>{_NAME}(?:/{_NAME}){{2,}}))[\])]?\s?[:=]\s*[\[(]?$"
 )
 _LABEL = lazy_regex(rf"(?i)\W*(?:initial )?{_SET}")
 _MEASURED_AT = lazy_regex(
@@ -117,15 +122,22 @@ def _without_labels(row: list[Slot], shape: LineShape) -> list[Slot]:
 def _listed(row: list[Slot], shape: LineShape) -> list[Slot]:
     """Names the values of `IS, FID: 1.67, 341.4` in the order of the names, where there are as many.
 
-    Brackets may stand around both, `(loss, acc): (2.5, 0.4)`.
+    Brackets may stand around both, `(loss, acc): (2.5, 0.4)`. A held-out set in front of the first name is that of all.
     """
     named = list(row)
     for slot in row:
-        listed = _LISTED.search(words_before(shape, slot.at))
-        keys = listed["names"].split(", ") if listed else []
+        words = words_before(shape, slot.at)
+        listed = _LISTED.search(words, max(0, len(words) - LONGEST_NAME))
+        if listed is None:
+            continue
+        mark = listed["mark"] or "/"
+        first, *others = (listed["names"] or listed["parts"]).split(mark)
+        of = listed["of"] or next(iter(_HELD_OUT_FIRST.findall(first)), "")
+        keys = [f"{of} {first}" if listed["of"] else first, *(f"{of} {key}".strip() for key in others)]
         values = row[slot.at : slot.at + len(keys)]
         apart = {words_before(shape, value.at) for value in values[1:]}
-        if len(values) == len(keys) and apart == {", "} and not any(value.key for value in values[1:]):
+        own = any(value.key for value in values[1:] if value.column != "total")
+        if len(values) == len(keys) and apart == {mark} and not own:
             named[slot.at : slot.at + len(keys)] = [
                 replace(value, key=key, column=None) for value, key in zip(values, keys, strict=True)
             ]

@@ -38,6 +38,13 @@ def keys(*lines: str) -> list[str | None]:
         ("rate 431 tok/s 0.3 s/step", ["rate", "step_time"]),
         ("val IoU: {0.9: 0.12, '0.5': 0.35}", [None, "val IoU 0.9", None, "val IoU 0.5"]),
         ("{loss: 2.5, acc: 0.35}", ["loss", "acc"]),
+        ("training this batch, loss, lr: 400, 2.5, 0.001", ["training this batch", "loss", "lr"]),
+        ("eval loss mean, metric: 2.5, 97.5", ["eval loss mean", "eval metric"]),
+        ("Epoch 3   [Avg. Loss, Loss]: [2.7, 2.5], 0", ["Epoch", "Avg. Loss", "Loss", None]),
+        ("Dev f-score (p/r/f): (84.5/79.5/81.5)", ["Dev f-score p", "Dev f-score r", "Dev f-score f"]),
+        ("('loss at step ', 400, ': ', 2.5)", ["step", "loss"]),
+        ("(u'Epoch', 3, 'loss =', 2.5, 'acc', 0.5)", ["Epoch", "loss", "acc"]),
+        ("('shape', 3, 4)", [None, None]),
     ],
 )
 def test_value_is_named_by_the_words_beside_it(line: str, names: list[str | None]) -> None:
