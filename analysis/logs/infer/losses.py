@@ -50,7 +50,8 @@ def with_loss(cells: list[Named], shape: LineShape) -> list[Named]:
     plain = _with_rate(cells, [_plain(word, alone=len(cells) == 1) for word in normal], shape)
     named = [_GLUED_LOSS.sub("_loss", word) for word in plain if not is_evaluation(word)]
     parts = {word.removesuffix("_loss") for word in named if PARTS.search(word)}
-    trained = _total(cells, plain, shape) or next((word for word in LOSSES if word in plain), None)
+    trained = _total(cells, plain, shape) or _of_the_set(cells, plain)
+    trained = trained or next((word for word in LOSSES if word in plain), None)
     is_part = trained is not None and PARTS.search(_GLUED_LOSS.sub("_loss", trained)) is not None
     is_part = is_part and not any(cell.source.lower() == "main/loss" for cell in cells)  # of the main model
     beside = parts | {word for word in named if PART_LOSS.search(word) and not word.startswith("best_")}
@@ -100,6 +101,12 @@ def _total(cells: list[Named], plain: Sequence[str], shape: LineShape) -> str | 
         return word
     sums = _exceeds(whole, losses, shape) if losses else _adds_up(whole, parts, shape)
     return word if sums else None
+
+
+def _of_the_set(cells: Sequence[Named], plain: Sequence[str]) -> str | None:
+    """The bare name of the training set beside that of another, `Train=2.5 Val=2.7 MAE=0.3`: both are losses."""
+    held_out = any(cell.column == "val_loss" and cell.source.lower() in SETS for cell in cells)
+    return next((word for word in ("train", "training") if held_out and word in plain), None)
 
 
 def _text(cell: Named, shape: LineShape) -> str:

@@ -71,6 +71,10 @@ def columns(*lines: str) -> list[str | None]:
         ("epoch 3 accuracy on validation: 0.3", ["epoch", "validation_accuracy"]),
         ("第5/9轮, 损失 2.5", ["epoch", "epochs", "loss"]),
         ("step 3 rmse 2.5 val_rmse 2.6 lr 0.1", ["step", "loss", "val_loss", "lr"]),
+        ("Epoch 3: Train=2.5  Val=2.6  MAE=0.4", ["epoch", "loss", "val_loss", "MAE"]),
+        ("Epoch 3: MAE=0.4  Val=0.5", ["epoch", "loss", "val_loss"]),
+        ("ITERATION 3: TRAIN AVG.LOSS 2.5, CROSSVAL AVG.LOSS 2.6", ["iteration", "loss_avg", "val_loss"]),
+        ("step 3 loss 2.5 cross-validation loss 2.6", ["step", "loss", "val_loss"]),
     ],
 )
 def test_values_get_the_columns_that_all_formats_share(line: str, names: list[str | None]) -> None:
