@@ -83,6 +83,7 @@ def find(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Sections | 
     ]
     heads = {heading.number for heading in headings}
     records = sorted(number for line in recording for number in line.shape.lines if number not in heads)
+    records = _within(headings, records, recording, candidates)
     above = _above(headings, records)
     used = Counter(above)
     first = {at: records[above.index(at)] for at in used}
@@ -97,6 +98,24 @@ def find(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Sections | 
         and len(texts) <= 2 * _MOST_TEXTS
     )
     return Sections(tuple(alike)) if is_proven else None
+
+
+def _within(
+    headings: Sequence[_Heading],
+    records: Sequence[int],
+    recording: Sequence[Candidate],
+    candidates: Sequence[Candidate],
+) -> list[int]:
+    """Leaves out records with a learning rate below the result of a test: they train again, without a heading."""
+    rated = {number for line in recording if "lr" in line.columns for number in line.shape.lines}
+    results = sorted(n for line in candidates if line.role == "eval" for n in line.shape.lines)
+    within = []
+    for number in records:
+        at = next(iter(_above(headings, [number])), None)
+        heading = None if at is None or number not in rated else headings[at]
+        is_over = heading and heading.held_out and bisect(results, number) > bisect(results, heading.number)
+        within += [] if is_over else [number]
+    return within
 
 
 def _headings(lines: Sequence[bytes], losing: set[int]) -> Iterator[_Heading]:

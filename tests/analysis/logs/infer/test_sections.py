@@ -43,6 +43,18 @@ def test_lines_below_a_heading_are_of_its_set(read: Read, train: str, held_out: 
     assert not log.doubts
 
 
+def test_records_with_a_rate_below_the_result_of_an_evaluation_train_again(read: Read) -> None:
+    """Only the first record and the summary stand below words of the training."""
+    record = "loss: {loss:.3f}, learning_rate: 1e-05, global_step: {step}, epoch: {step}.0\n"
+    evaluation = (
+        "***** Running Evaluation *****\n  Num examples = 6\neval_loss: {loss:.4f}, eval_f1: 0.{step}5\n"
+    )
+    both = "".join((record + evaluation).format(step=step, loss=3 / step) for step in (1, 2))
+    log = read(f"***** Running training *****\n{both}***** train metrics *****\n  train_loss = 2.5\n")
+    assert log.records.select("step", "loss").rows() == [(1, 3.0), (2, 1.5)]
+    assert log.evals.filter(name="val_loss")["value"].to_list() == [3.0, 1.5]
+
+
 def test_two_held_out_sets_are_named_apart(read: Read) -> None:
     log = read(
         "\n".join(
