@@ -174,13 +174,14 @@ def _last_and_others(
     if index is None or (size in {None, *map(total, records)} and not _is_between(candidate, index, records)):
         return [candidate]
     ends = _ends(candidate, index, records)
+    is_apart = size is not None and None not in map(total, records)  # it counts to a total of its own
     size = ends[0] if size is None and ends else size
-    if len(ends) < _PASSES or (size or 0) <= _MOST_SETS:
+    if len(ends) < (1 if is_apart else _PASSES) or (size or 0) <= _MOST_SETS:
         return [candidate]
     others = _without_figures(candidate)
     if any(_gives_result(other, candidate, len(ends)) for other in candidates):
         return [others]
-    if len({*ends}) > 1 or ends[0] < (size or 0) - 1:
+    if len({*ends}) > 1 or ends[0] < (size or 0) - _stride(candidate, index):
         return [candidate]
     named = [
         replace(cell, column=None, only=str(ends[0]) if cell is index else "")
@@ -189,6 +190,13 @@ def _last_and_others(
         for cell in candidate.named
     ]
     return [replace(candidate, named=tuple(named)), others]
+
+
+def _stride(candidate: Candidate, index: Named) -> int:
+    """How far the count goes from line to line, as far as that is always the same."""
+    counts = (integers(candidate.shape.column(index.at)) or [])[:KEPT_ROWS]
+    rises = {after - before for before, after in pairwise(counts) if after > before}
+    return max(1, rises.pop()) if len(rises) == 1 else 1
 
 
 def _without_figures(candidate: Candidate) -> Candidate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -249,8 +250,10 @@ def test_evaluations_that_count_as_training_does_are_no_loop(read: Callable[[str
 
 
 def test_loop_that_is_not_seen_to_end_keeps_its_figures(read: Callable[[str], Log]) -> None:
-    """Its last printed figure may be of any batch."""
-    assert read(evaluated(3, every=20, of=50)).evals.height == 9
+    """Its last printed figure may be of any batch; a loop has ended if its next line would be beyond the total."""
+    ended = evaluated(3, every=20, of=50)
+    assert read(ended).evals["value"].to_list() == [1.4, 2.4, 3.4]
+    assert read(re.sub("eval 40/50.*\n", "", ended)).evals.height == 6
 
 
 @pytest.mark.parametrize(("name", "evaluations"), [("train loss", 6), ("loss of the run", 0)])
@@ -264,6 +267,18 @@ def test_loss_that_is_better_beside_that_of_training_is_of_held_out_data(
     log = read(text)
     assert log.evals.filter(name="val_loss").height == evaluations
     assert (0.9 in log.records["loss"]) == (evaluations > 0)
+
+
+@pytest.mark.parametrize(("last", "steps"), [(28, [100]), (20, [4, 8, 12, 16, 20])])
+def test_last_line_of_one_loop_with_a_total_of_its_own_is_its_result(
+    read: Callable[[str], Log], last: int, steps: list[int]
+) -> None:
+    """It ended if the next of its steps would be beyond the total."""
+    train = "".join(f"[Train {i}/100] loss: {9 / i:.4f}\n" for i in range(10, 101, 10))
+    evaluated = "".join(f"Evaluated {i}/30 with L2 loss {1 / i:.4f}\n" for i in range(4, last + 1, 4))
+    log = read(train + evaluated)
+    assert log.records.height == 10
+    assert log.evals["step"].to_list() == steps
 
 
 def test_loss_right_below_the_last_line_of_a_test_is_its_result(read: Callable[[str], Log]) -> None:
