@@ -31,6 +31,14 @@ class PendingEvaluations:
     place: PhaseAttempt  # where the log was
     last_step: float | None  # of the records before them
     epoch: float | None  # in which they stand
+    reached: float | None  # the epoch of the record before them
+
+    @property
+    def is_of_last(self) -> bool:
+        """Whether they name the fraction of an epoch at which the record before them stands."""
+        return (
+            "epoch" in self.line.cells and self.epoch == self.reached and not (self.epoch or 0.0).is_integer()
+        )
 
     def is_left_by(self, place: PhaseAttempt) -> bool:
         """Whether the place is a later attempt of the same phase."""
@@ -140,8 +148,9 @@ class Evaluations:
         self, line: ParsedLine, evals: dict[str, float], step: float | None, epoch: float | None
     ) -> PendingEvaluations:
         stages = self._stages
-        epoch = stages.last_epoch if epoch is None else epoch
-        return PendingEvaluations(line, step, evals, stages.here, stages.last_step, epoch)
+        reached = stages.last_epoch
+        epoch = reached if epoch is None else epoch
+        return PendingEvaluations(line, step, evals, stages.here, stages.last_step, epoch, reached)
 
     def _repeats(self, line: ParsedLine, step: float | None, evals: dict[str, float]) -> bool:
         """Whether the line right above gave the same, as where the best one is printed once more: `-> best`.
@@ -218,7 +227,7 @@ class Evaluations:
         for waiting in settled:
             step = waiting.step
             here = draft.place if draft else self._stages.here
-            if step is None and here and waiting.is_left_by(here):
+            if step is None and ((here and waiting.is_left_by(here)) or waiting.is_of_last):
                 self.write(waiting.line, waiting.evals, waiting.last_step, waiting.place)
                 continue
             after = None

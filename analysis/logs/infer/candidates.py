@@ -13,7 +13,7 @@ from itertools import pairwise
 from gputel.analysis.logs import formats, names, setting_lines
 from gputel.analysis.logs.infer import headings, rewards, tables
 from gputel.analysis.logs.infer.counters import NUMBERED, SAMPLES, integers
-from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE, PARTS
+from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE, NAMED_BY_SET, PARTS
 from gputel.analysis.logs.infer.headings import EVALUATION
 from gputel.analysis.logs.infer.line_tables import compile_line
 from gputel.analysis.logs.infer.named import PLACES, Named, is_place
@@ -113,7 +113,13 @@ class Candidate:
         metrics = [n for n in self.metrics if not is_best(n.source)]
         fractions = [n for n in metrics if any(b"." in v[:-1] or b"n" in v for v in self.shape.column(n.at))]
         measures = any(MEASURE.search(n.column or "") or MEASURE.search(n.source) for n in fractions)
+        measures = measures or any(self._is_named_by_set(n) for n in fractions)
         return (measures or (self.is_result and bool(fractions))) and (self.shape.count > 1 or self.is_terse)
+
+    def _is_named_by_set(self, named: Named) -> bool:
+        """Whether it is the score `eval_anls: 61.2`, whatever that is: a figure with a place that changes."""
+        alone = self.place is not None or "epoch" in self.columns
+        return alone and named.column in self.changing and NAMED_BY_SET.fullmatch(named.source) is not None
 
     @property
     def scores_held_out(self) -> bool:

@@ -153,6 +153,21 @@ def test_figure_of_the_validation_beside_its_loss_keeps_its_name(read: Read) -> 
     assert log.evals.filter(name="val")["value"].to_list()[:2] == [0.01, 0.02]
 
 
+@pytest.mark.parametrize(("name", "count"), [("eval_anls", 3), ("eval_seconds", 0), ("anls", 0)])
+def test_figure_that_is_named_by_its_set_is_an_evaluation(read: Read, name: str, count: int) -> None:
+    """It names the fraction of an epoch at which the record above stands: that is its step."""
+    records = [
+        f"loss: {3 / i:.4f}, lr: 1e-4, global_step: {100 * i}, epoch: {i / 4 + 0.1}\n" for i in range(1, 7)
+    ]
+    scored = [
+        text + f"{name}: 6{i}.25, epoch: {i / 4 + 0.1}\n" * (i % 2 == 0)
+        for i, text in enumerate(records, start=1)
+    ]
+    log = read("".join(scored))
+    assert log.records.height == 6
+    assert log.evals["step"].to_list() == [200, 400, 600][:count]
+
+
 def test_validate_loss_is_of_the_validation(read: Read) -> None:
     log = read("".join(f"Train Loss: {9 / i:.4f} Validate Loss {8 / i:.4f}\n" for i in range(1, 9)))
     assert log.evals.filter(name="val_loss").height == log.records["loss"].count() == 8
