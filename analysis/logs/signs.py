@@ -140,6 +140,7 @@ _DAY = (
     rb"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?,? +\d{1,2}\b"
     rb"|\d{1,2}[ -](?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?[ -]\d{4})"
 )
+_RUNS = rb"(?:python[\d.]*|torchrun|accelerate|deepspeed|srun|nohup|bash|sh) "  # what a shell is asked to run
 # The first line of a start, dated, from scratch, or of another fold: no event, but why steps begin again.
 HEADING = _sign(
     None,
@@ -148,6 +149,7 @@ HEADING = _sign(
     rb"[^\d.]{0,40}$|[=*#~-]{3,}.*" + _DAY + rb".*"
     rb"|.*\b(?:(?:run|session|job|experiment|training) (?:was )?(?:started|starts|starting|began|begins)\b.{0,20}"
     rb"|start of (?:the )?training\b.{0,30})" + _DAY + rb".*"
+    rb"|(?:\S*[ @~/:]\S*)?[$#] " + _RUNS + rb".*"
     rb"|(?:experimental: )?start(?:ing)? training\b.{0,40}\bfrom (?:scratch|(?:a )?pre-?trained)\b.*)$",
 )
 COMPLETED = patterns.lazy_regex(
@@ -194,6 +196,7 @@ _WORTH = (
     *(rb"%b(?:s|ed|ing)?\b[^\n]{0,20}\d\d" % begins for begins in (b"start", b"begin", b"began")),
     *(rb"%b(?<!\w%b)[ #:=]{0,4}\d" % (part, part) for part in (b"fold", b"seed", b"trial")),
     *(rb"%b(?<!\w%b) \d+(?: ?/ ?| of )\d" % (part, part) for part in (b"split", b"run")),
+    rb"\$ " + _RUNS,
     rb"start of (?:the )?train",
     rb"start(?:ing)? training\b[^\n]{0,40} from ",
 )

@@ -267,6 +267,15 @@ def epochs_overlap(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
+def with_passes(log: ParsedRows, evaluations: pl.DataFrame) -> pl.DataFrame:
+    """The evaluations with the `pass` through the data that they stand in, where each counts its steps anew."""
+    records = log.records.filter(pl.col("step").is_not_null()).sort("line")
+    begins = records.filter((pl.col("step").diff() <= 0).over("phase", "attempt"))["line"]
+    counts_anew = bool(epochs(log)) and records.height > FEWEST and 0 < 2 * len(begins) < records.height
+    lines = begins.to_numpy() if counts_anew else np.empty(0, dtype=np.int64)
+    return evaluations.with_columns(pl.Series("pass", np.searchsorted(lines, evaluations["line"].to_numpy())))
+
+
 def epochs(log: ParsedRows) -> list[str]:
     """The column of epochs, if there is one."""
     return ["epoch"] if "epoch" in log.records.columns else []

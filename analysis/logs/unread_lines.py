@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gputel.analysis.logs.line_kinds import PLACES
 from gputel.analysis.logs.lines import Chunk, line_at
 from gputel.analysis.logs.names import EVALUATING
 from gputel.analysis.logs.patterns import MEASURES, EngineResult, Hits, Pattern, lazy_regex
@@ -63,9 +64,11 @@ _FIGURE = lazy_regex(
 # names of times, memory, rates, settings and sums
 _ASIDE = lazy_regex(
     rb"(?i)time|took|takes|elapsed|mem|speed|fps|flops|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|setup|size|param"
-    rb"|version|\blr\b|learning|weight|ratio\b|temperature|threshold|scale|clip|dropout|momentum|epsilon|\b(?:eps|beta|gamma|alpha)\b"
-    rb"|\b(?:epochs?|min|max|std|total|overall|final|higher|lower|macro|micro)\b"
+    rb"|version|\blr\b|learning|weight(?!ed)|ratio\b|temperature|threshold|scale|clip|dropout|momentum|epsilon|\b(?:eps|beta|gamma|alpha)\b"
+    rb"|\bepochs?\b"
 )
+_SUMS = lazy_regex(rb"(?i)\b(?:min|max|std|total|overall|final|higher|lower|macro|micro)\b|weighted")
+_TIMES = {*PLACES, "dt_ms"}
 _NO_FIGURES = lazy_regex(rb"(?i)%b|tensor\(|class|rewritten" % _AGAIN)
 _COUNTS = lazy_regex(rb"(?i)(?:epoch|episode|generation|step|iter(?:ation)?|update|round)\W{0,4}(\d+)")
 _EPOCH = lazy_regex(
@@ -115,6 +118,7 @@ class UnreadLines:
         self._unread: list[tuple[bytes, Integers]] = []  # lines between two records, and their numbers
         self._kept = 0  # bytes
         self._loses = False  # whether any record gave a loss
+        self._given = set[str]()  # what records gave, while none gave a loss
         self._records = 0  # records that were looked at
         self._passed = 0  # of these, lines that print a loss which was not read
         self._twice: list[
@@ -136,6 +140,7 @@ class UnreadLines:
             self._look_twice(hits, chunk)
             if self._loses:
                 continue
+            self._given |= {what.column for what in hits.values}
             if any("loss" in what.column.lower() for what in hits.values):
                 self._loses = True
                 continue
@@ -163,7 +168,9 @@ class UnreadLines:
     def found(self) -> Unread:
         """What they print; of losses the one that was left unread most often."""
         twice = (self._twice[0][0], len(self._twice), self._twice[0][1]) if self._twice else None
-        kinds = [(lines, alike) for lines in self._kinds() if (alike := _alike(lines)).figures]
+        # Sums are the only figures of the model if all that records give are places and times.
+        sums = not self._loses and bool(self._given) and self._given <= _TIMES
+        kinds = [(lines, alike) for lines in self._kinds() if (alike := _alike(lines, sums=sums)).figures]
         return Unread(
             self._most_often(),
             tuple(sorted((alike for _, alike in kinds), key=lambda alike: alike.line)),
@@ -215,9 +222,9 @@ class UnreadLines:
         return name.decode(errors="replace"), count, first[name]
 
 
-def _alike(lines: Sequence[UnreadLine]) -> Alike:
+def _alike(lines: Sequence[UnreadLine], *, sums: bool) -> Alike:
     first = lines[0]
-    return Alike(shortened(first.line), len(lines), first.number, lines[-1].number, _figures(lines))
+    return Alike(shortened(first.line), len(lines), first.number, lines[-1].number, _figures(lines, sums=sums))
 
 
 def _recur(lines: Sequence[UnreadLine], alike: Alike) -> bool:
@@ -235,12 +242,13 @@ def _count(lines: Sequence[UnreadLine]) -> bool:
     return LEAST <= len(steps) == len(lines) and all(a < b for a, b in pairwise(steps))
 
 
-def _figures(lines: Sequence[UnreadLine]) -> dict[str, frozenset[float]]:
-    """The figures of lines of one shape, by their names."""
+def _figures(lines: Sequence[UnreadLine], *, sums: bool) -> dict[str, frozenset[float]]:
+    """The figures of lines of one shape, by their names; with `sums`, also those over classes or steps."""
     printed: defaultdict[str, set[float]] = defaultdict(set)
     for place in lines[:MOST_ALIKE]:
         for found in _FIGURE.finditer(place.line):
-            if not _ASIDE.search(name := _english(found["name"])):
+            name = _english(found["name"])
+            if not _ASIDE.search(name) and (sums or not _SUMS.search(name)):
                 printed[name.decode(errors="replace")].add(float(found["figure"]))
     return {name: frozenset(figures) for name, figures in printed.items()}
 

@@ -105,6 +105,8 @@ def test_trainings_that_begin_again_alike_are_not_though_batches_count_within_ep
         "Split {0}/5\n",
         "--- Training Run {0} of 5 ---\n",
         "[before the start of training step] datetime: 2026-03-0{0} 13:08:04\n",
+        "me@node{0}:~/model$ python3 train.py\n",
+        "(env) $ torchrun --nproc-per-node {0} train.py\n",
     ],
 )
 def test_steps_that_begin_again_under_the_heading_of_a_start_are_not(read: Read, heading: str) -> None:
@@ -121,6 +123,7 @@ def test_steps_that_begin_again_under_the_heading_of_a_start_are_not(read: Read,
         "fold {0} has 0.8 of it\n",
         "run {0}\n",
         "start of training {0}\n",
+        "costs $ {0} python\n",
     ],
 )
 def test_a_heading_of_an_epoch_or_without_a_date_explains_nothing(read: Read, heading: str) -> None:
@@ -301,6 +304,16 @@ def test_steps_with_two_validation_losses_are_doubtful_and_one_loss_in_fewer_dig
         "two-losses"
     ]
     assert kinds(read("".join((record + rounded).format(i, 9 / i) for i in range(1, 30)))) == []
+
+
+def test_validations_at_one_step_of_two_epochs_are_none_of_two_sets(read: Read) -> None:
+    one = "[E {0} | it {1}] loss {2:.4f}\n"
+    passes = [
+        "".join(one.format(epoch, i, 9 - epoch - i / 999) for i in range(0, 300, 50)) for epoch in range(4)
+    ]
+    validated = [f"[Validation] loss {9.5 - epoch:.4f}\n" for epoch in range(4)]
+    begun = [text.replace("\n", f"\n{val}", 1) for text, val in zip(passes, validated, strict=True)]
+    assert kinds(read("".join(begun))) == []
 
 
 def test_average_precisions_of_boxes_and_of_masks_at_one_step_are_doubtful(read: Read) -> None:

@@ -93,6 +93,15 @@ def test_figures_of_a_held_out_set_that_stand_nowhere_are_doubtful(read: Read) -
     assert doubt.evidence == "12 lines such as `test> x = 0.4429, y = 0.3` were not read, beside 24 records"
 
 
+def test_means_of_a_score_beside_records_of_nothing_but_times_are_doubtful(read: Read) -> None:
+    score = "  Accuracy:\tMicro: 0.{0}51\tMacro: 0.{0}48\tWeighted: 0.{0}49\n"
+    between = "  counts [{0}] of all\n" + score
+    timed = "".join(f"Epoch: {epoch} \tTime: 3{epoch}s\n" + between.format(epoch) for epoch in range(1, 9))
+    assert unread(read(timed)) == ["unread-figures"]
+    trained = timed.replace("\tTime", "\tLoss: 2.5\tTime")
+    assert unread(read(trained)) == []
+
+
 @pytest.mark.parametrize(
     "between",
     [
