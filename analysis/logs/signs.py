@@ -149,7 +149,7 @@ HEADING = _sign(
     rb"[^\d.]{0,40}$|[=*#~-]{3,}.*" + _DAY + rb".*"
     rb"|.*\b(?:(?:run|session|job|experiment|training) (?:was )?(?:started|starts|starting|began|begins)\b.{0,20}"
     rb"|start of (?:the )?training\b.{0,30})" + _DAY + rb".*"
-    rb"|(?:\S*[ @~/:]\S*)?[$#] " + _RUNS + rb".*"
+    rb"|(?:\([\w.-]{1,40}\) )?(?:\S{0,80}[@~/:]\S{0,80})?[$#] " + _RUNS + rb".*"
     rb"|(?:experimental: )?start(?:ing)? training\b.{0,40}\bfrom (?:scratch|(?:a )?pre-?trained)\b.*)$",
 )
 COMPLETED = patterns.lazy_regex(
