@@ -224,7 +224,9 @@ class UnreadLines:
 
 def _alike(lines: Sequence[UnreadLine], *, sums: bool) -> Alike:
     first = lines[0]
-    return Alike(shortened(first.line), len(lines), first.number, lines[-1].number, _figures(lines, sums=sums))
+    return Alike(
+        shortened(first.line), len(lines), first.number, lines[-1].number, _figures(lines, sums=sums)
+    )
 
 
 def _recur(lines: Sequence[UnreadLine], alike: Alike) -> bool:

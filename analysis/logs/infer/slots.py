@@ -16,6 +16,7 @@ from gputel.analysis.logs.infer.dialects import TOKEN_RATES
 from gputel.analysis.logs.infer.named import SETTING, Slot
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
 from gputel.analysis.logs.infer.two_values import named_together
+from gputel.analysis.logs.names import HELD_OUT, TRAINING
 from gputel.analysis.logs.patterns import lazy_regex
 
 _APART = lazy_regex(r"(?:^|\s)/\s")  # `STATE observe / ACTION 0.0 / EPSILON 0.1`

@@ -122,7 +122,8 @@ def _without_labels(row: list[Slot], shape: LineShape) -> list[Slot]:
 def _listed(row: list[Slot], shape: LineShape) -> list[Slot]:
     """Names the values of `IS, FID: 1.67, 341.4` in the order of the names, where there are as many.
 
-    Brackets may stand around both, `(loss, acc): (2.5, 0.4)`. A held-out set in front of the first name is that of all.
+    Brackets may stand around both, `(loss, acc): (2.5, 0.4)`. A held-out set in front of the first name is that of
+    all.
     """
     named = list(row)
     for slot in row:
