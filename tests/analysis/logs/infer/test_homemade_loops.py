@@ -337,3 +337,18 @@ def test_a_word_of_capitals_tells_an_evaluation(read: Callable[[str], Log]) -> N
     losses = [(s, round(400 / s, 4)) for s in range(200, 1100, 200)]
     assert log.evals.filter(name="val_loss").select("step", "value").rows() == losses
     assert log.records["step"].to_list() == [*range(100, 1100, 100)]
+
+
+def test_losses_of_both_sets_with_a_bar_between_them(read: Callable[[str], Log]) -> None:
+    lines = [f"iter {s}: loss {300 / s:.4f} | lr 1e-3" for s in range(100, 1100, 100)]
+    lines += [f"step {s}: train loss 0.5{s} | val loss {400 / s:.4f}" for s in range(200, 1100, 200)]
+    log = read("\n".join(lines))
+    losses = [(s, round(400 / s, 4)) for s in range(200, 1100, 200)]
+    assert log.evals.filter(name="val_loss").select("step", "value").rows() == losses
+
+
+def test_set_in_front_of_pairs_that_name_an_epoch(read: Callable[[str], Log]) -> None:
+    lines = "train epoch={e}, loss={t:.4f}, accuracy=5{e}.5\neval epoch={e}, loss={v:.4f}, accuracy=4{e}.5\n"
+    log = read(of_epochs(lines))
+    assert log.records.select("step", "loss").rows() == [(e, round(3 / e, 4)) for e in EPOCHS]
+    assert log.evals.filter(name="val_loss")["value"].to_list() == [round(4 / e, 4) for e in EPOCHS]
