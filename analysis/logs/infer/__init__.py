@@ -104,6 +104,8 @@ def infer(data: bytes, title: str = "inferred", records: int = 0, passes: int = 
     main = main_line.choose(candidates, lines)
     if records and not (main and main_line.stands_beside(main, records)):
         chosen = [replace(c, role="eval") for c in candidates if _evaluates_beside(c)]
+        if not any(c.place for c in chosen):
+            chosen += blocks.epochs_over(candidates, passes)
         main = max(chosen, key=lambda c: c.shape.count, default=None)
     else:
         chosen = _chosen(candidates, main, lines) if main else []

@@ -7,12 +7,15 @@ many of its lines one body has; a shape that also stands elsewhere (under the he
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise, zip_longest
 
 from gputel.analysis.logs.infer.candidates import OFTEN, Candidate
 from gputel.analysis.logs.infer.counters import integers
+from gputel.analysis.logs.infer.named import is_place
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS
+from gputel.analysis.logs.line_kinds import CIRCUMSTANCES
 from gputel.analysis.logs.patterns import lazy_regex
 
 # indented, or behind a bullet; \xe2 begins drawn ones
@@ -149,6 +152,18 @@ def first_below_passes(main: Candidate, passes: int) -> int | None:
     epochs = integers(main.shape.column(main.place.at)) or [-1]
     rises = epochs == [*range(epochs[0], epochs[0] + len(epochs))] and epochs[0] in (0, 1)
     return epochs[0] if rises and len(epochs) > 1 and passes - len(epochs) in (0, 1) else None
+
+
+def epochs_over(candidates: Sequence[Candidate], passes: int) -> Iterator[Candidate]:
+    """The line that says no more than that an epoch is over: `Epoch 3 took 12.3s`, below each pass of a bar."""
+    for line in candidates:
+        tells_time = {*line.columns} <= {"epoch", "epochs", *CIRCUMSTANCES} and _OVER.search(
+            line.shape.spoken
+        )
+        first = first_below_passes(line, passes) if tells_time else None
+        if first is not None:
+            named = [replace(c, column=c.column if is_place(c) else None) for c in line.named]
+            yield replace(line, role="epoch", evidence=False, named=tuple(named), ends=first)
 
 
 def first_of(

@@ -60,6 +60,15 @@ def test_bar_of_which_a_line_gives_the_validation_alone_is_the_record_of_its_epo
     assert log.evals.filter(name="val_loss")["step"].to_list() == [*range(1, 10)]
 
 
+@pytest.mark.parametrize("foot", ["Epoch {e} took 12.3s", "val_loss: {v:.4f}\nEpoch {e}/9 done in 1m 2s"])
+def test_line_that_says_no_more_than_that_an_epoch_is_over(foot: str, read: Read) -> None:
+    log = read(training(foot))
+    assert log.records["step"].to_list() == [*range(1, 10)]
+    assert log.records["loss"].to_list() == [round(3 / (epoch + 1.25), 4) for epoch in range(1, 10)]
+    assert log.evals["step"].to_list() == ([*range(1, 10)] if "val" in foot else [])
+    assert log.doubts == ()
+
+
 def test_evaluation_below_the_results_of_an_epoch_is_of_it(read: Read) -> None:
     log = read(training("Epoch {e}, Loss: {t:.4f}\nTest Loss: {v:.4f}, Test Accuracy: 5{e}.25%", first=0))
     assert log.evals.filter(name="val_loss")["step"].to_list() == [*range(10)]
