@@ -77,6 +77,11 @@ class OpenRecord:
         is_open = len(self.kinds) > 1 or (bool(self.evals) and "loss" in self.cells)
         return is_open and self.step is not None and line.number == self.end + 1
 
+    def gives(self, evals: Mapping[str, float]) -> bool:
+        """Whether it has all of these figures, and not by chance: they have more than three decimals."""
+        same = (self.evals.get(name) == value != round(value, 3) for name, value in evals.items())
+        return bool(evals) and all(same)
+
     def is_bar_summed_up_by(self, line: ParsedLine, step: float | None) -> bool:
         """Whether it is the bar of an epoch, and the line gives its loss, or most of its figures, once more.
 

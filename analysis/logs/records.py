@@ -214,6 +214,8 @@ class Assembler:
             return
         self._leads = self._leads or not (self.begun or self.drafts() or self._records.has_losses)
         named = line.shape.place is not None or "epoch" in line.cells
+        if not named and any(draft.gives(line.evaluations()) for draft in self.drafts()):
+            return  # `Final val loss: 0.4096` repeats figures of the record above
         self._tested = None if named else self._tested
         is_below = self._ended and not named and self._tested is None
         step = self._counting.of_evaluation(self._tested or line, self._leads)

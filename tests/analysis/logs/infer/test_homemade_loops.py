@@ -352,3 +352,35 @@ def test_set_in_front_of_pairs_that_name_an_epoch(read: Callable[[str], Log]) ->
     log = read(of_epochs(lines))
     assert log.records.select("step", "loss").rows() == [(e, round(3 / e, 4)) for e in EPOCHS]
     assert log.evals.filter(name="val_loss")["value"].to_list() == [round(4 / e, 4) for e in EPOCHS]
+
+
+@pytest.mark.parametrize("before", ["", "epoch_end: "])
+@pytest.mark.parametrize(
+    "pairs", ['"train_loss": {t:.4f}, "val_loss": {v:.4f}', '"valid_loss": {v:.4f}, "train_loss": {t:.4f}']
+)
+def test_json_lines_of_numbers_that_begin_with_the_epoch(
+    before: str, pairs: str, read: Callable[[str], Log]
+) -> None:
+    log = read(of_epochs(f'{before}{{{{"epoch": {{e}}, {pairs}}}}}\n'))
+    assert log.records.select("step", "loss").rows() == [(e, round(3 / e, 4)) for e in EPOCHS]
+    assert log.evals.filter(name="val_loss")["value"].to_list() == [round(4 / e, 4) for e in EPOCHS]
+
+
+def test_object_of_a_set_is_an_evaluation(read: Callable[[str], Log]) -> None:
+    lines = []
+    for s in range(100, 1100, 100):
+        lines.append(f'{{"step":{s},"train":{{"loss":{300 / s:.4f}}},"lr":0.001}}')
+        if s % 200 == 0:
+            lines.append(f'{{"step":{s},"eval":{{"loss":{400 / s:.4f},"ppl":9.5}}}}')
+    log = read("\n".join(lines))
+    assert log.records["step"].to_list() == [*range(100, 1100, 100)]
+    losses = [(s, round(400 / s, 4)) for s in range(200, 1100, 200)]
+    assert log.evals.filter(name="val_loss").select("step", "value").rows() == losses
+
+
+@pytest.mark.parametrize(("last", "count"), [("0.5001", 8), ("0.5002", 9)])
+def test_final_loss_that_repeats_the_record_above_is_no_evaluation(
+    last: str, count: int, read: Callable[[str], Log]
+) -> None:
+    log = read(of_epochs("Epoch {e}: loss {t:.4f} val_loss {v:.3f}1\n") + f"Final val loss: {last}\n")
+    assert log.evals.filter(name="val_loss").height == count
