@@ -93,6 +93,7 @@ _EVALUATION = re.compile(
 
 
 # of PPO's value function, as TRL prints them: `val/clipfrac_avg`
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")  # of `valLoss`
 _OF_VALUES = re.compile(r"(?i)^val_(?:clip_?frac|ratio|num_eos)")
 SO_FAR = re.compile(r"(?i)_(?:best|lowest|highest|minimum|maximum|min|max|so_far)$")
 
@@ -190,6 +191,7 @@ class Vocabulary:
         if column and (printed or assumed or column not in _UNSAID):
             return column, assumed
         own_name = legal(name)
+        own_name = split if is_evaluation(split := legal(_HUMP.sub("_", name))) else own_name
         return f"{own_name}_" if own_name in _RESERVED else own_name, ""
 
     def _clock(self, name: str, source: str) -> Field | None:
@@ -221,7 +223,7 @@ class Vocabulary:
 
 def _normal(name: str) -> str:
     """The name as aliases have it; letters that no alias has stay, so that the rest is no other name."""
-    return re.sub(r"[\W_]+", "_", name.lower()).strip("_")
+    return re.sub(r"[\W_]+", "_", _HUMP.sub("_", name).lower()).strip("_")
 
 
 def _assumed(column: str, name: str) -> str:

@@ -384,3 +384,26 @@ def test_final_loss_that_repeats_the_record_above_is_no_evaluation(
 ) -> None:
     log = read(of_epochs("Epoch {e}: loss {t:.4f} val_loss {v:.3f}1\n") + f"Final val loss: {last}\n")
     assert log.evals.filter(name="val_loss").height == count
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{{"valLoss": {v:.4f}, "trainLoss": {t:.4f}, "lr": 0.001, "epoch": {e}}}\n',
+        "epoch={e} trainLoss={t:.4f} valLoss={v:.4f}\n",
+        "epoch={e} lr=0.001 loss={t:.4f} Val Loss={v:.4f}\n",
+        "Val Loss={v:.4f} epoch={e} Train Loss={t:.4f} lr=0.001\n",
+        '{{"loss": {t:.4f}, "epoch": {e}, "val_loss": {v:.4f}}}\n',
+        '{{"eval_loss": {v:.4f}, "training_loss": {t:.4f}, "epoch": {e}}}\n',
+    ],
+)
+def test_pairs_in_any_order_with_names_in_any_spelling(line: str, read: Callable[[str], Log]) -> None:
+    log = read(of_epochs(line))
+    assert log.records.select("step", "loss").rows() == [(e, round(3 / e, 4)) for e in EPOCHS]
+    assert log.evals.filter(name="val_loss")["value"].to_list() == [round(4 / e, 4) for e in EPOCHS]
+
+
+def test_humps_in_other_names_stay_as_printed(read: Callable[[str], Log]) -> None:
+    log = read(of_epochs('{{"epoch": {e}, "loss": {t:.4f}, "valAcc": {a:.4f}, "topAcc": {a:.4f}}}\n'))
+    assert log.evals["name"].unique().to_list() == ["val_Acc"]
+    assert "topAcc" in log.records.columns
