@@ -26,7 +26,7 @@ _ALIASES: Mapping[str, Iterable[str]] = {
     "epoch": "epoch epochs ep train_epoch current_epoch".split(),
     "loss": "loss train_loss training_loss lm_loss total_loss loss_total loss_train_total train_total_loss trl "
     "loss_train reduced_train_loss train_loss_step loss_step training_loss_step global_avg_loss train_lm_loss "
-    "lm_loss_training language_model_loss step_loss batch_loss cur_loss current_loss trn_loss tr_loss "
+    "lm_loss_training language_model_loss curr_loss step_loss batch_loss cur_loss current_loss trn_loss tr_loss "
     "gpt_loss losses_total_loss all_loss loss_all overall_loss tot_loss loss_tot".split(),
     "loss_avg": "loss_avg avg_loss average_loss mean_loss loss_mean running_loss smoothed_loss "
     "loss_smoothed loss_ema ema_loss train_loss_avg avg_train_loss train_loss_epoch loss_epoch moving_loss "
@@ -191,7 +191,8 @@ class Vocabulary:
         if column and (printed or assumed or column not in _UNSAID):
             return column, assumed
         own_name = legal(name)
-        own_name = split if is_evaluation(split := legal(_HUMP.sub("_", name))) else own_name
+        split = legal(_HUMP.sub("_", name))
+        own_name = split if is_evaluation(split) and not is_evaluation(own_name) else own_name
         return f"{own_name}_" if own_name in _RESERVED else own_name, ""
 
     def _clock(self, name: str, source: str) -> Field | None:

@@ -407,3 +407,25 @@ def test_humps_in_other_names_stay_as_printed(read: Callable[[str], Log]) -> Non
     log = read(of_epochs('{{"epoch": {e}, "loss": {t:.4f}, "valAcc": {a:.4f}, "topAcc": {a:.4f}}}\n'))
     assert log.evals["name"].unique().to_list() == ["val_Acc"]
     assert "topAcc" in log.records.columns
+
+
+@pytest.mark.parametrize("head", ["[{}] ", "{}: ", "{} | ", "({}) ", "*** {} *** "])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{{"step": {s}, "loss": {x:.4f}, "acc": 0.5}}',
+        "epoch={s} loss={x:.4f} acc=0.5",
+        "step: {s} | loss: {x:.4f} | acc: 0.5",
+    ],
+)
+def test_set_in_front_of_the_pairs_tells_an_evaluation(
+    head: str, line: str, read: Callable[[str], Log]
+) -> None:
+    lines = []
+    for s in range(1, 11):
+        lines.append(head.format("Training") + line.format(s=s, x=3 / s))
+        lines.append(head.format("Testing") + line.format(s=s, x=4 / s))
+    log = read("\n".join(lines))
+    assert log.records.select("step", "loss").rows() == [(s, round(3 / s, 4)) for s in range(1, 11)]
+    losses = [(s, round(4 / s, 4)) for s in range(1, 11)]
+    assert log.evals.filter(name="val_loss").select("step", "value").rows() == losses
