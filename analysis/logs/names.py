@@ -186,6 +186,7 @@ class Vocabulary:
         normal = _normal(name)
         if normal in _STAMPS:
             return "time", ""
+        normal = normal if normal in _COLUMNS else _normal(_HUMP.sub("_", name))
         column = _COLUMNS.get(normal)
         assumed = _assumed(column, normal) if column else ""
         if column and (printed or assumed or column not in _UNSAID):
@@ -224,7 +225,7 @@ class Vocabulary:
 
 def _normal(name: str) -> str:
     """The name as aliases have it; letters that no alias has stay, so that the rest is no other name."""
-    return re.sub(r"[\W_]+", "_", _HUMP.sub("_", name).lower()).strip("_")
+    return re.sub(r"[\W_]+", "_", name.lower()).strip("_")
 
 
 def _assumed(column: str, name: str) -> str:
