@@ -196,6 +196,6 @@ def _pair(key: bytes, text: bytes, last: bool, pairs: Pairs) -> tuple[Field | No
         return what, len(text)
     if what and word in what.nulls:
         return what, len(word)
-    if what and what.column in pairs.must:
+    if what and what.column in pairs.must and not word.startswith(b"`"):  # a name in a sentence
         raise UnreadableError(f"{what.source} is {word.decode(errors='replace')!r}, expected a number")
     return None, 0

@@ -66,6 +66,14 @@ def test_line_that_cannot_be_read_is_a_reject_that_says_why(line: bytes, reason:
     assert [(reject.line, reject.reason) for reject in reading.rejects] == [(0, reason)]
 
 
+def test_name_in_backticks_is_no_value() -> None:
+    """Transformers says so behind the first redraw of its bar."""
+    pairs = Pairs(WORDS, Vocabulary(), must=frozenset({"loss"}), need=frozenset({"loss"}))
+    line = b"0/50 Using the default loss: `ForCausalLMLoss`."
+    reading = regex_engine.read(line, (pattern("p", b"^0/50", pairs=pairs),))
+    assert (reading.hits, reading.rejects) == ([], [])
+
+
 def test_placeholder_is_missing_and_nan_is_a_value() -> None:
     what = Field("loss", "loss", nulls=frozenset({b"N/A"}))
     data = b"loss N/A\nloss nan\nloss 1\n"
