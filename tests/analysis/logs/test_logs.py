@@ -1,10 +1,11 @@
 """Whole logs as programs print them: `tests/logs/<family>/<name>.log`, each beside a .toml of what it must give.
 
-No line is copied from a log: the grammars come from the sources and docs of the programs, and the expected figures
-are those that the log was composed from. A table claims what it names and, by default, no cause and one attempt.
-`first` and `last` are records; where one names no step or no loss, the record has none. `complete` columns have a
-value in every record, `columns` in some; of an evaluation a table claims `count`, `min`, `max`, `steps` or `after`,
-or all values. `format = "inferred"` hides all shipped formats from the parser.
+No line is copied from a log of others: the grammars come from the sources and docs of the programs, and the
+expected figures are those that the log was composed from; a few were printed in small trainings of our own. A table
+claims what it names and, by default, no cause and one attempt. `first` and `last` are records; where one names no
+step or no loss, the record has none. `complete` columns have a value in every record, `columns` in some; of an
+evaluation a table claims `count`, `min`, `max`, `steps` or `after`, or all values. `format = "inferred"` hides all
+shipped formats from the parser.
 """
 
 from __future__ import annotations
