@@ -62,6 +62,7 @@ _QUALIFIED = lazy_regex(
     r"(?:\s*[:=]\s*|\s+)$"
 )
 _OVER = lazy_regex(r"(?i)(?P<what>(?!.*\b(?:total|sum)\b)[a-z][^|,;:=]*?) +(?:of|over|on|for|from|in) +$")
+_LOSSES_OPEN = lazy_regex(r"(?i)(?<![a-z])loss(?:es)?['\"]?\s*[:=]?\s*\{[^{}]*$")
 _MANY = 5  # values without a name
 _AFTER = lazy_regex(r"(?i)(?:\bthe )?(?P<what>[a-z][^|,;:=]*?) +(?:at|after) *$")
 
@@ -71,7 +72,8 @@ def complete(row: list[Slot], shape: LineShape) -> list[Slot]:
     inside = setting_lines.within(shape.words)
     row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
     row = [replace(slot, key=None, column="date") if slot.at in shape.dated else slot for slot in row]
-    row = [_qualified(slot, shape) for slot in _listed(_without_labels(_keyed(row, shape), shape), shape)]
+    row = _of_losses(_keyed(row, shape), shape)
+    row = [_qualified(slot, shape) for slot in _listed(_without_labels(row, shape), shape)]
     return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
 
 
@@ -88,6 +90,17 @@ def _keyed(row: list[Slot], shape: LineShape) -> list[Slot]:
         name = f"{measure} {next(iter(keys)).decode(errors='replace')}" if measure else None
         named[slot.at] = replace(slot, key=None, column="ordinal")
         named[value.at] = replace(value, key=name)
+    return named
+
+
+def _of_losses(row: list[Slot], shape: LineShape) -> list[Slot]:
+    """Names the values of `Losses {'ner': 20.5, 'parser': 3.5}` as the losses that they are."""
+    named, inside = [], False
+    for slot in row:
+        words = words_before(shape, slot.at)
+        inside = _LOSSES_OPEN.search(words) is not None or (inside and "}" not in words)
+        is_part = inside and slot.key is not None and "loss" not in slot.key.lower()
+        named.append(replace(slot, key=f"{slot.key} loss") if is_part else slot)
     return named
 
 
