@@ -62,7 +62,7 @@ _QUALIFIED = lazy_regex(
     r"(?:\s*[:=]\s*|\s+)$"
 )
 _OVER = lazy_regex(r"(?i)(?P<what>(?!.*\b(?:total|sum)\b)[a-z][^|,;:=]*?) +(?:of|over|on|for|from|in) +$")
-_LOSSES_OPEN = lazy_regex(r"(?i)(?<![a-z])loss(?:es)?['\"]?\s*[:=]?\s*\{[^{}]*$")
+_LOSSES_OPEN = lazy_regex(r"(?i)(?<![a-z])loss(?:es)?['\"]?\s*[:=]?\s*\{['\"][^{}]*$")
 _MANY = 5  # values without a name
 _AFTER = lazy_regex(r"(?i)(?:\bthe )?(?P<what>[a-z][^|,;:=]*?) +(?:at|after) *$")
 

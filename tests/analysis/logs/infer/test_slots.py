@@ -40,6 +40,7 @@ def keys(*lines: str) -> list[str | None]:
         ("{loss: 2.5, acc: 0.35}", ["loss", "acc"]),
         ("Epoch 3 Losses {'ner': 20.5, 'tagger': 3.5} acc: 0.5", ["Epoch", "ner loss", "tagger loss", "acc"]),
         ("Losses: {'ner_loss': 20.5} {'ner': 0.5}", ["ner_loss", "ner"]),
+        ("loss {total 1.5, num_matched 488.3}", ["total", "num_matched"]),
         ("training this batch, loss, lr: 400, 2.5, 0.001", ["training this batch", "loss", "lr"]),
         ("eval loss mean, metric: 2.5, 97.5", ["eval loss mean", "eval metric"]),
         ("Epoch 3   [Avg. Loss, Loss]: [2.7, 2.5], 0", ["Epoch", "Avg. Loss", "Loss", None]),
