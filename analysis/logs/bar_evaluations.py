@@ -21,13 +21,15 @@ class BarEvaluations:
 
     def begin(self, draft: OpenRecord) -> None:
         """Takes the whole first redraw of an epoch, which shows what the epoch before measured."""
-        if draft.carried is not None or draft.redraw is None:
+        if draft.carried is not None:
             return
         draft.carried = draft.began_with()
-        before, place = self._waiting.pop(draft.line.rank, (None, None))
-        if before is None or place is None or before.redraw is None:
-            return
-        is_next = draft.redraw[1] == before.redraw[1] + 1
+        if waiting := self._waiting.pop(draft.line.rank, None):
+            self._settle(*waiting, draft)
+
+    def _settle(self, before: OpenRecord, place: PhaseAttempt, draft: OpenRecord) -> None:
+        """Takes a bar that showed nothing new, with the first redraw of the bar below."""
+        is_next = draft.epoch_of_bar == (before.epoch_of_bar or 0) + 1
         if not is_next or not draft.carried:
             self._end(before, place)
         elif draft.carried == before.evals:

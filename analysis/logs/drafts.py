@@ -57,6 +57,11 @@ class OpenRecord:
         self.kinds.add(self.line.pattern)
         self.end = self.line.number
 
+    @property
+    def epoch_of_bar(self) -> float | None:
+        """The epoch whose bar it is; None for any other record."""
+        return self.redraw[1] if self.redraw and self.redraw[0] == "epoch" else None
+
     def is_broken_off(self) -> bool:
         """Whether it is a bar that did not come to its end."""
         return self.redraw is not None and self.redraw[2] < self.line.cells.get("total", 0.0)
@@ -70,7 +75,8 @@ class OpenRecord:
         """The evaluations that the bar of an epoch shows before its first batch."""
         if self.carried is not None:
             return self.carried
-        return self.evals if self.line.cells.get("count") == 0 else {}
+        is_first = self.epoch_of_bar is not None and self.line.cells.get("count") == 0
+        return self.evals if is_first else {}
 
     def ends_above(self, line: ParsedLine) -> bool:
         """Whether it has a step and several lines, or a loss and an evaluation, and the line stands right below."""
@@ -87,11 +93,7 @@ class OpenRecord:
 
         It may give the step as well that the epoch ended with.
         """
-        if (
-            self.redraw is None
-            or self.redraw[0] != "epoch"
-            or line.cells.get("epoch", step) != self.redraw[1]
-        ):
+        if self.epoch_of_bar is None or line.cells.get("epoch", step) != self.epoch_of_bar:
             return False
         others = {*PLACES, *CIRCUMSTANCES}
         shared = [name for name in line.cells if name in self.cells and name not in others]

@@ -117,8 +117,7 @@ class Evaluations:
         self, line: ParsedLine, evals: dict[str, float], step: float | None, epoch: float | None
     ) -> None:
         """Takes a redraw of an evaluation's bar; its last figures count if no line gives the result."""
-        goes_on = self._bar is not None and self._bar.is_redrawn(line, evals)
-        if not goes_on:
+        if not (self._bar and self._bar.is_redrawn(line, evals)):
             self.end_bar()
         behind = step is None or self._stages.is_behind(step)
         self._bar = self._pending(line, evals, step, epoch)

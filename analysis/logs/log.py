@@ -12,7 +12,7 @@ from gputel.analysis import columns
 from gputel.analysis.logs.date_order import DAY
 from gputel.analysis.logs.outcome import LogEvent, SaveEnd, Status
 from gputel.analysis.logs.patterns import Field, Reject
-from gputel.analysis.logs.unread_lines import Unread
+from gputel.analysis.logs.unread_lines import Alike, Unread
 
 if TYPE_CHECKING:
     from gputel.analysis.doubts import Doubt
@@ -180,6 +180,13 @@ class Log:
         from gputel.analysis.logs import doubts
 
         return doubts.doubts(self)
+
+    @cached_property
+    def unread_kinds(self) -> tuple[Alike, ...]:
+        """Lines whose figures were not read, by kind."""
+        from gputel.analysis.logs import unread_doubts
+
+        return unread_doubts.not_read(self)
 
     @cached_property
     def counts_within_epochs(self) -> bool:

@@ -92,8 +92,8 @@ _EVALUATION = re.compile(
 )
 
 
-# of PPO's value function, as TRL prints them: `val/clipfrac_avg`
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")  # of `valLoss`
+# of PPO's value function, as TRL prints them: `val/clipfrac_avg`
 _OF_VALUES = re.compile(r"(?i)^val_(?:clip_?frac|ratio|num_eos)")
 SO_FAR = re.compile(r"(?i)_(?:best|lowest|highest|minimum|maximum|min|max|so_far)$")
 

@@ -83,7 +83,7 @@ class OpenRecords:
         bar = self.drafts.get(line.rank)
         if bar is None or bar.redraw is None or bar.step != step or not bar.place:
             return None
-        has_loss = bar.redraw[0] == "epoch" and "loss" in bar.cells and "loss" in line.cells
+        has_loss = bar.epoch_of_bar is not None and "loss" in bar.cells and "loss" in line.cells
         if not has_loss and line.pattern.ends is None:
             return None
         self.partials.append(bar.row(bar.place))
@@ -142,7 +142,8 @@ class OpenRecords:
         new.redraw = (*key, count)
         if draft and draft.redraw and draft.redraw[:2] == key:
             self.partials.append(draft.row(draft.place or self._stages.here))
-            self._bar_evaluations.begin(draft)
+            if draft.epoch_of_bar is not None:
+                self._bar_evaluations.begin(draft)
             new.carried = draft.carried
             new.place, new.redraw = draft.place, (*key, max(count, draft.redraw[2]))
         else:
@@ -164,7 +165,7 @@ class OpenRecords:
             is_apart = line.number > draft.line.number + 1
             if line.rank not in (None, rank):
                 continue
-            if draft.redraw and draft.redraw[0] == "epoch" and (is_apart or draft.redraw[1] != epoch):
+            if draft.epoch_of_bar is not None and (is_apart or draft.epoch_of_bar != epoch):
                 self.close(rank)
 
     def close(self, rank: str | None) -> None:
@@ -183,7 +184,7 @@ class OpenRecords:
         elif draft.step is not None:  # a last line may say only how far the run has come
             self.at_last_step = draft.step >= draft.cells.get("total_steps", float("inf"))
         self._evaluations.leave_bar(draft.measured(), draft.end)
-        if draft.redraw and draft.redraw[0] == "epoch":
+        if draft.epoch_of_bar is not None:
             self._bar_evaluations.close(draft, draft.place or self._stages.here)
         elif draft.evals:
             place = draft.place or self._stages.evaluation(draft.step)
@@ -252,7 +253,7 @@ class OpenRecords:
         """Whether a bar that had come to its end begins once more in an epoch that was announced for one."""
         if draft.redraw is None or draft.redraw[0] not in ("epoch", "pass") or "epoch" in line.cells:
             return False
-        if draft.redraw[0] == "epoch" and self._counting.epoch({}, line.rank) != draft.redraw[1]:
+        if draft.epoch_of_bar not in (None, self._counting.epoch({}, line.rank)):
             return False  # a line in between has named the next one
         total, count = line.cells.get("total"), line.cells.get("count")
         return total is not None and count is not None and draft.redraw[2] >= total > count
@@ -262,12 +263,9 @@ class OpenRecords:
 
         The end of one bar may be printed twice, but with one loss.
         """
-        if (
-            draft.redraw is None
-            or draft.redraw[0] == "epoch"
-            or self._redraws
-            or line.number <= draft.line.number
-        ):
+        if draft.redraw is None or draft.epoch_of_bar is not None:
+            return False
+        if self._redraws or line.number <= draft.line.number:
             return False
         count, losses = line.cells.get("count"), (line.cells.get("loss"), draft.cells.get("loss"))
         is_end = count is not None and count == line.cells.get("total") == draft.line.cells.get("total")
@@ -290,8 +288,9 @@ class OpenRecords:
         """Takes the last redraw of a test's bar as an evaluation at the finished epoch."""
         if line.cells["count"] < line.cells["total"]:
             return
-        self._evaluations.write(line, tested(line, "val"), epoch, self._stages.here)
-        self._evaluations.note(line, tested(line, "val"), epoch)
+        figures = tested(line, "val")
+        self._evaluations.write(line, figures, epoch, self._stages.here)
+        self._evaluations.note(line, figures, epoch)
 
     def _titled(self, line: ParsedLine) -> dict[str, float]:
         """The values of a record, with a table's columns named by its header; a lone average is the loss."""

@@ -173,11 +173,10 @@ class Assembler:
                 self._loop.end()
             case "header" | "again" | "tested":
                 self._head(line)
-            case "eval" | "task" | "eval_bar":
+            case "eval" | "task":
                 self._evaluate(line)
-            case "bar":
-                self._records.redraw(line)
-                self.evaluations.end_bar(self.drafts())
+            case "bar" | "eval_bar":
+                self._redraw(line)
             case "train" | "part":
                 self._records.take(line)
         self._end_epoch(line)
@@ -209,9 +208,6 @@ class Assembler:
             self._ended = False
 
     def _evaluate(self, line: ParsedLine) -> None:
-        if line.pattern.role == "eval_bar":
-            self._evaluate_bar(line)
-            return
         self._leads = self._leads or not (self.begun or self.drafts() or self._records.has_losses)
         named = line.shape.place is not None or "epoch" in line.cells
         if not named and any(draft.gives(line.evaluations()) for draft in self.drafts()):
@@ -222,6 +218,13 @@ class Assembler:
         step = self.stages.last_step if is_below else step
         if step is not None or self._leads or not self._records.evaluate(line):
             self.evaluations.take(line, step, self._counting.epoch(line.cells, line.rank))
+
+    def _redraw(self, line: ParsedLine) -> None:
+        if line.pattern.role == "eval_bar":
+            self._evaluate_bar(line)
+        else:
+            self._records.redraw(line)
+            self.evaluations.end_bar(self.drafts())
 
     def _evaluate_bar(self, line: ParsedLine) -> None:
         """Takes a redraw of an evaluation's bar; a test is told apart where the log validates, too."""

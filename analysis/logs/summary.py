@@ -14,7 +14,6 @@ from gputel.analysis import document, text
 from gputel.analysis.document import as_json
 from gputel.analysis.logs.outcome import KINDS
 from gputel.analysis.logs.saved_steps import begins_where_resumed
-from gputel.analysis.logs.unread_doubts import not_read
 from gputel.telemetry.secrets import mask
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def run(log: Log, doubts: Sequence[Doubt] = ()) -> Json:
         "cause": {"line": log.cause.line, "text": mask(log.cause.text)} if log.cause else None,
         "doubts": [doubt.as_json() for doubt in doubts],
         "unread": [
-            {"text": mask(alike.text), "lines": alike.lines, "line": alike.line} for alike in not_read(log)
+            {"text": mask(alike.text), "lines": alike.lines, "line": alike.line} for alike in log.unread_kinds
         ],
         "telemetry": _telemetry(log),
     }
@@ -257,7 +256,7 @@ def rejects(log: Log) -> Iterator[str]:
 
 def unread(log: Log) -> Iterator[str]:
     """The first line of each kind of lines whose figures were not read, and how many more there are."""
-    for alike in not_read(log):
+    for alike in log.unread_kinds:
         more = f"; {alike.lines - 1:,} more like it" if alike.lines > 1 else ""
         yield f"{log.source}:{alike.line}: {mask(alike.text)}{more}"
 

@@ -80,19 +80,19 @@ def figures(log: ParsedRows) -> Iterator[Doubt]:
             return
 
 
-def not_read(log: ParsedRows) -> list[Alike]:
+def not_read(log: ParsedRows) -> tuple[Alike, ...]:
     """Lines below the first record whose figures the reading has nowhere: they recur, or name a measure."""
     first: Any = pl.concat([log.records["line"], log.evals["line"]]).min()
     below = [alike for alike in log.unread.alike if first is not None and alike.last > first]
     found = _read(
         log, frozenset(value for alike in below for values in alike.figures.values() for value in values)
     )
-    return [
+    return tuple(
         alike
         for alike in below
         if (alike.lines >= LEAST or names_measure(alike.text.lower().encode()))
         and any(len(values & found) <= READ * len(values) for values in alike.figures.values())
-    ]
+    )
 
 
 def _is_mean(log: ParsedRows, recurring: Alike) -> bool:

@@ -182,9 +182,9 @@ class UnreadLines:
     def _kinds(self) -> list[list[UnreadLine]]:
         """Lines with figures, those of one shape together, the most frequent first."""
         kinds: defaultdict[bytes, list[UnreadLine]] = defaultdict(list)
-        for place in self._some():
-            if _GIVEN.search(place.line) and _FIGURE.search(place.line):
-                kinds[_NUMBER.sub(b"#", place.line)].append(place)
+        for unread in self._some():
+            if _GIVEN.search(unread.line) and _FIGURE.search(unread.line):
+                kinds[_NUMBER.sub(b"#", unread.line)].append(unread)
         return sorted(kinds.values(), key=len, reverse=True)[:MOST_SHAPES]
 
     def _some(self) -> Iterator[UnreadLine]:
@@ -233,22 +233,22 @@ def _recur(lines: Sequence[UnreadLine], alike: Alike) -> bool:
     """Whether they stand in several places between records, or count, and their figures change."""
     if _NO_FIGURES.search(_english(lines[0].line)):
         return False
-    several = len({place.between for place in lines}) >= LEAST
+    several = len({unread.between for unread in lines}) >= LEAST
     changes = len(frozenset[float]().union(*alike.figures.values())) >= LEAST
     return changes and (several or _count(lines))
 
 
 def _count(lines: Sequence[UnreadLine]) -> bool:
     """Whether each names a later step than the one above."""
-    steps = [int(found[1]) for place in lines if (found := _COUNTS.search(place.line))]
+    steps = [int(found[1]) for unread in lines if (found := _COUNTS.search(unread.line))]
     return LEAST <= len(steps) == len(lines) and all(a < b for a, b in pairwise(steps))
 
 
 def _figures(lines: Sequence[UnreadLine], *, sums: bool) -> dict[str, frozenset[float]]:
     """The figures of lines of one shape, by their names; with `sums`, also those over classes or steps."""
     printed: defaultdict[str, set[float]] = defaultdict(set)
-    for place in lines[:MOST_ALIKE]:
-        for found in _FIGURE.finditer(place.line):
+    for unread in lines[:MOST_ALIKE]:
+        for found in _FIGURE.finditer(unread.line):
             name = _english(found["name"])
             if not _ASIDE.search(name) and (sums or not _SUMS.search(name)):
                 printed[name.decode(errors="replace")].add(float(found["figure"]))

@@ -247,8 +247,6 @@ def _print_lines(logs: list[Log], *, unread: bool) -> None:
 
 def _print_notes(logs: list[Log], skipped: list[Skipped], *, verbose: bool) -> None:
     """Prints what was inferred, rejected or not understood, on standard error."""
-    from gputel.analysis.logs.unread_doubts import not_read
-
     for log in logs:
         if log.inferred:
             show.note(f"{log.source}: {log.inferred}")
@@ -256,7 +254,7 @@ def _print_notes(logs: list[Log], skipped: list[Skipped], *, verbose: bool) -> N
             show.note(f"{log.source}: {note}")
         if log.rejects:
             show.note(f"{log.source}: {_refused(log)}, see --rejects")
-        if kinds := len(not_read(log)):
+        if kinds := len(log.unread_kinds):
             show.note(
                 f"{log.source}: figures of {text.counted(kinds, 'kind')} of lines were not read, see --unread"
             )

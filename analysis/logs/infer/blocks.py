@@ -13,7 +13,7 @@ from itertools import chain, pairwise, zip_longest
 
 from gputel.analysis.logs.infer.candidates import OFTEN, Candidate
 from gputel.analysis.logs.infer.counters import integers
-from gputel.analysis.logs.infer.named import is_place
+from gputel.analysis.logs.infer.named import places_alone
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS
 from gputel.analysis.logs.line_kinds import CIRCUMSTANCES
 from gputel.analysis.logs.patterns import lazy_regex
@@ -157,13 +157,11 @@ def first_below_passes(main: Candidate, passes: int) -> int | None:
 def epochs_over(candidates: Sequence[Candidate], passes: int) -> Iterator[Candidate]:
     """The line that says no more than that an epoch is over: `Epoch 3 took 12.3s`, below each pass of a bar."""
     for line in candidates:
-        tells_time = {*line.columns} <= {"epoch", "epochs", *CIRCUMSTANCES} and _OVER.search(
-            line.shape.spoken
-        )
-        first = first_below_passes(line, passes) if tells_time else None
+        tells_time = {*line.columns} <= {"epoch", "epochs", *CIRCUMSTANCES}
+        is_over = tells_time and _OVER.search(line.shape.spoken)
+        first = first_below_passes(line, passes) if is_over else None
         if first is not None:
-            named = [replace(c, column=c.column if is_place(c) else None) for c in line.named]
-            yield replace(line, role="epoch", evidence=False, named=tuple(named), ends=first)
+            yield replace(line, role="epoch", evidence=False, named=places_alone(line.named), ends=first)
 
 
 def first_of(

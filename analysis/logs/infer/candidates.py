@@ -16,7 +16,7 @@ from gputel.analysis.logs.infer.counters import NUMBERED, SAMPLES, integers
 from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE, NAMED_BY_SET, PARTS
 from gputel.analysis.logs.infer.headings import EVALUATION
 from gputel.analysis.logs.infer.line_tables import compile_line
-from gputel.analysis.logs.infer.named import PLACES, Named, is_place
+from gputel.analysis.logs.infer.named import PLACES, Named, is_place, places_alone
 from gputel.analysis.logs.infer.naming import name, vocabulary
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.infer.slots import SECONDS
@@ -382,8 +382,7 @@ def _without_number_in_front(candidate: Candidate) -> Candidate:
     place, held = candidate.place, {*candidate.changing, *EVIDENCE}
     if place is None or any(cell.at > place.at or cell.column in held for cell in candidate.metrics):
         return candidate
-    named = (replace(cell, column=cell.column if is_place(cell) else None) for cell in candidate.named)
-    return replace(candidate, named=tuple(named))
+    return replace(candidate, named=places_alone(candidate.named))
 
 
 def _is_epoch(candidate: Candidate, begins_with: bytes) -> bool:

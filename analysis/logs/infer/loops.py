@@ -18,7 +18,7 @@ from gputel.analysis.logs.infer.announcements import ALONE, SIZE, announcement, 
 from gputel.analysis.logs.infer.both_sets import measures_both
 from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
 from gputel.analysis.logs.infer.counters import integers, numbers
-from gputel.analysis.logs.infer.named import Named, is_place
+from gputel.analysis.logs.infer.named import Named, is_place, places_alone
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS, cut, masked
 from gputel.analysis.logs.line_kinds import STEPS
 from gputel.analysis.logs.names import HELD_OUT, TRAINING, is_evaluation, legal
@@ -201,8 +201,7 @@ def _stride(candidate: Candidate, index: Named) -> int:
 
 def _without_figures(candidate: Candidate) -> Candidate:
     """The lines of a loop that say how far it is and give no result."""
-    named = [replace(cell, column=cell.column if is_place(cell) else None) for cell in candidate.named]
-    return replace(candidate, role="running", named=tuple(named))
+    return replace(candidate, role="running", named=places_alone(candidate.named))
 
 
 def _counts_items(candidate: Candidate) -> bool:

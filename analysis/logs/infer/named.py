@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from gputel.analysis.logs.names import legal
 
@@ -42,6 +43,11 @@ class Named:
 
 def is_place(cell: Named) -> bool:
     return cell.column in (*PLACES, *PLACES.values(), "index", "length", "count", "total")
+
+
+def places_alone(cells: Iterable[Named]) -> tuple[Named, ...]:
+    """The values of a line of which only the place is to be read."""
+    return tuple(replace(cell, column=cell.column if is_place(cell) else None) for cell in cells)
 
 
 def is_unknown(cell: Named) -> bool:

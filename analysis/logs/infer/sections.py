@@ -114,7 +114,8 @@ def _within(
         at = next(iter(_above(headings, [number])), None)
         heading = None if at is None or number not in rated else headings[at]
         is_over = heading and heading.held_out and bisect(results, number) > bisect(results, heading.number)
-        within += [] if is_over else [number]
+        if not is_over:
+            within.append(number)
     return within
 
 

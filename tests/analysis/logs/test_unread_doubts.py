@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from gputel.analysis.logs.log import Log
-from gputel.analysis.logs.unread_doubts import not_read
 from gputel.analysis.logs.unread_lines import Unread, UnreadLines
 
 Read = Callable[[str], Log]
@@ -191,5 +190,5 @@ def test_kinds_of_lines_below_the_first_record_are_listed_if_their_figures_were_
     lines: str, kinds: list[str], read: Read
 ) -> None:
     records = "".join(f"step {step} loss {3 / step:.4f} lr 1e-3\n" for step in range(1, 40))
-    assert [alike.text for alike in not_read(read(records + lines))] == kinds
-    assert not_read(read(lines + records)) == []
+    assert [alike.text for alike in read(records + lines).unread_kinds] == kinds
+    assert read(lines + records).unread_kinds == ()

@@ -242,6 +242,11 @@ def of_epochs(line: str) -> str:
     return "".join(line.format(e=e, t=3 / e, v=4 / e, a=0.5 + e / 50) for e in EPOCHS)
 
 
+def assert_both_losses(log: Log) -> None:
+    assert log.records.select("step", "loss").rows() == [(e, round(3 / e, 4)) for e in EPOCHS]
+    assert log.evals.filter(name="val_loss")["value"].to_list() == [round(4 / e, 4) for e in EPOCHS]
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -252,9 +257,7 @@ def of_epochs(line: str) -> str:
     ],
 )
 def test_names_of_both_losses(line: str, read: Callable[[str], Log]) -> None:
-    log = read(of_epochs(line))
-    assert log.records.select("step", "loss").rows() == [(e, round(3 / e, 4)) for e in EPOCHS]
-    assert log.evals.filter(name="val_loss")["value"].to_list() == [round(4 / e, 4) for e in EPOCHS]
+    assert_both_losses(read(of_epochs(line)))
 
 
 def test_two_of_one_measure_are_no_loss_and_score(read: Callable[[str], Log]) -> None:
@@ -310,8 +313,7 @@ def test_results_of_a_step_are_of_it(read: Callable[[str], Log]) -> None:
 
 def test_table_with_semicolons_is_named_by_its_heading(read: Callable[[str], Log]) -> None:
     log = read("epoch;loss;val_loss\n" + of_epochs("{e};{t:.4f};{v:.4f}\n"))
-    assert log.records.select("step", "loss").rows() == [(e, round(3 / e, 4)) for e in EPOCHS]
-    assert log.evals.filter(name="val_loss")["value"].to_list() == [round(4 / e, 4) for e in EPOCHS]
+    assert_both_losses(log)
 
 
 @pytest.mark.parametrize(
@@ -322,9 +324,7 @@ def test_table_with_semicolons_is_named_by_its_heading(read: Callable[[str], Log
     ],
 )
 def test_a_set_names_the_figures_in_its_brackets(line: str, read: Callable[[str], Log]) -> None:
-    log = read(of_epochs(line))
-    assert log.records.select("step", "loss").rows() == [(e, round(3 / e, 4)) for e in EPOCHS]
-    assert log.evals.filter(name="val_loss")["value"].to_list() == [round(4 / e, 4) for e in EPOCHS]
+    assert_both_losses(read(of_epochs(line)))
 
 
 def test_a_word_of_capitals_tells_an_evaluation(read: Callable[[str], Log]) -> None:
@@ -350,8 +350,7 @@ def test_losses_of_both_sets_with_a_bar_between_them(read: Callable[[str], Log])
 def test_set_in_front_of_pairs_that_name_an_epoch(read: Callable[[str], Log]) -> None:
     lines = "train epoch={e}, loss={t:.4f}, accuracy=5{e}.5\neval epoch={e}, loss={v:.4f}, accuracy=4{e}.5\n"
     log = read(of_epochs(lines))
-    assert log.records.select("step", "loss").rows() == [(e, round(3 / e, 4)) for e in EPOCHS]
-    assert log.evals.filter(name="val_loss")["value"].to_list() == [round(4 / e, 4) for e in EPOCHS]
+    assert_both_losses(log)
 
 
 @pytest.mark.parametrize("before", ["", "epoch_end: "])
@@ -362,8 +361,7 @@ def test_json_lines_of_numbers_that_begin_with_the_epoch(
     before: str, pairs: str, read: Callable[[str], Log]
 ) -> None:
     log = read(of_epochs(f'{before}{{{{"epoch": {{e}}, {pairs}}}}}\n'))
-    assert log.records.select("step", "loss").rows() == [(e, round(3 / e, 4)) for e in EPOCHS]
-    assert log.evals.filter(name="val_loss")["value"].to_list() == [round(4 / e, 4) for e in EPOCHS]
+    assert_both_losses(log)
 
 
 def test_object_of_a_set_is_an_evaluation(read: Callable[[str], Log]) -> None:
@@ -398,9 +396,7 @@ def test_final_loss_that_repeats_the_record_above_is_no_evaluation(
     ],
 )
 def test_pairs_in_any_order_with_names_in_any_spelling(line: str, read: Callable[[str], Log]) -> None:
-    log = read(of_epochs(line))
-    assert log.records.select("step", "loss").rows() == [(e, round(3 / e, 4)) for e in EPOCHS]
-    assert log.evals.filter(name="val_loss")["value"].to_list() == [round(4 / e, 4) for e in EPOCHS]
+    assert_both_losses(read(of_epochs(line)))
 
 
 def test_humps_in_other_names_stay_as_printed(read: Callable[[str], Log]) -> None:
