@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.parsed_rows import ParsedRows
 
 MOST = 0.02  # share of lines like records that were not read
-READ = 0.2  # share of the figures of recurring lines that are read elsewhere
-DIGITS = (1, 2, 3)  # to which figures are rounded where they are printed again
+READ = 0.5  # share of the figures of lines that are read elsewhere; of few digits many are, by chance
+FEW_READ = 0.2  # below this share a doubt is certain
+DIGITS = (1, 2, 3, 4)  # to which figures are rounded where they are printed again
 SCALES = (1.0, 0.01, 100.0, 0.001, 1000.0)  # per cent and thousandths, as units are normalised
 _HELD_OUT = re.compile(rf"(?i)(?<![a-z])(?:{EVALUATING})(?![a-z])")
 
@@ -90,8 +91,10 @@ def not_read(log: ParsedRows) -> tuple[Alike, ...]:
     return tuple(
         alike
         for alike in below
-        if (alike.lines >= LEAST or names_measure(alike.text.lower().encode()))
-        and any(len(values & found) <= READ * len(values) for values in alike.figures.values())
+        if any(
+            len(values & found) <= READ * len(values) and (alike.changes or names_measure(name.lower().encode()))
+            for name, values in alike.figures.items()
+        )
     )
 
 
@@ -107,7 +110,7 @@ def _is_mean(log: ParsedRows, recurring: Alike) -> bool:
 
 
 def _is_unread(log: ParsedRows, printed: frozenset[float]) -> bool:
-    return len(printed) >= LEAST and len(_read(log, printed)) <= READ * len(printed)
+    return len(printed) >= LEAST and len(_read(log, printed)) <= FEW_READ * len(printed)
 
 
 def _read(log: ParsedRows, printed: frozenset[float]) -> set[float]:

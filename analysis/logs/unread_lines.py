@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from gputel.analysis.logs import line_figures
 from gputel.analysis.logs.line_kinds import PLACES
 from gputel.analysis.logs.lines import Chunk, line_at
 from gputel.analysis.logs.names import EVALUATING
@@ -26,7 +27,7 @@ MOST = 8 << 20  # bytes that are looked at
 SAMPLE = 50  # records of a pattern in one chunk that are looked at
 LEAST = 3
 LONGEST, MOST_LINES = 600, 10_000  # of the lines that are searched for shapes
-MOST_SHAPES, MOST_ALIKE = 50, 100
+MOST_SHAPES, MOST_KINDS, MOST_ALIKE = 500, 50, 100
 _FOREIGN = "损失 損失 ロス 손실".split()
 _NEEDLES = (b"loss", b"nll", b"perplexity", *(word.encode() for word in _FOREIGN))
 _WORDS = rb"loss(?:es)?|nll|perplexity|" + "|".join(_FOREIGN).encode()
@@ -52,21 +53,6 @@ _AGAIN = (
     rb"|epoch \d+ (?:done|finished|summary)"
 )
 _REPEATS = lazy_regex(rb"(?i)" + _AGAIN)
-_NUMBER = lazy_regex(rb"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
-_UNIT = rb"(?:s|secs?|seconds|ms|m|mins?|minutes|h|hours|[kmgt]i?b|it/s)\b"
-_SHARE = rb"(?<=[a-z]) (?=\(\d+\.\d+%\))"  # `training accuracy (26.10%)`
-_GIVES = rb"(?:[=:]|\s\||%b)\s{0,9}[\[({'\"]{0,2}(?<!\d:)(?P<figure>[-+]?\d+\.\d+(?:e[-+]?\d+)?)" % _SHARE
-_GIVEN = lazy_regex(_GIVES)  # much faster than the next one
-# a number with a name, a decimal point and no unit, and not the end of a clock or of a version
-_FIGURE = lazy_regex(
-    rb"(?i)(?P<name>[a-z\x80-\xff][^=:\d]{0,20}(?:\d{1,2}[^=:\d]{0,3})?)%b(?!\w|\.\d| ?%b)" % (_GIVES, _UNIT)
-)
-# names of times, memory, rates, settings and sums
-_ASIDE = lazy_regex(
-    rb"(?i)time|took|takes|elapsed|mem|speed|fps|flops|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|setup|size|param"
-    rb"|version|\blr\b|learning|weight(?!ed)|ratio\b|temperature|threshold|scale|clip|dropout|momentum|epsilon|\b(?:eps|beta|gamma|alpha)\b"
-    rb"|\bepochs?\b"
-)
 _SUMS = lazy_regex(rb"(?i)\b(?:min|max|std|total|overall|final|higher|lower|macro|micro)\b|weighted")
 _TIMES = {*PLACES, "dt_ms"}
 _NO_FIGURES = lazy_regex(rb"(?i)%b|tensor\(|class|rewritten" % _AGAIN)
@@ -93,6 +79,11 @@ class Alike(NamedTuple):
     line: int
     last: int
     figures: Mapping[str, frozenset[float]]  # by their names
+
+    @property
+    def changes(self) -> bool:
+        """Whether there are several values."""
+        return len(frozenset[float]().union(*self.figures.values())) >= LEAST
 
 
 @dataclass(frozen=True)
@@ -170,7 +161,8 @@ class UnreadLines:
         twice = (self._twice[0][0], len(self._twice), self._twice[0][1]) if self._twice else None
         # Sums are the only figures of the model if all that records give are places and times.
         sums = not self._loses and bool(self._given) and self._given <= _TIMES
-        kinds = [(lines, alike) for lines in self._kinds() if (alike := _alike(lines, sums=sums)).figures]
+        alike = ((lines, _alike(lines, sums=sums)) for lines in self._kinds())
+        kinds = [*islice(((lines, each) for lines, each in alike if each.figures), MOST_KINDS)]
         return Unread(
             self._most_often(),
             tuple(sorted((alike for _, alike in kinds), key=lambda alike: alike.line)),
@@ -183,8 +175,7 @@ class UnreadLines:
         """Lines with figures, those of one shape together, the most frequent first."""
         kinds: defaultdict[bytes, list[UnreadLine]] = defaultdict(list)
         for unread in self._some():
-            if _GIVEN.search(unread.line) and _FIGURE.search(unread.line):
-                kinds[_NUMBER.sub(b"#", unread.line)].append(unread)
+            kinds[line_figures.shape(unread.line)].append(unread)
         return sorted(kinds.values(), key=len, reverse=True)[:MOST_SHAPES]
 
     def _some(self) -> Iterator[UnreadLine]:
@@ -234,8 +225,7 @@ def _recur(lines: Sequence[UnreadLine], alike: Alike) -> bool:
     if _NO_FIGURES.search(_english(lines[0].line)):
         return False
     several = len({unread.between for unread in lines}) >= LEAST
-    changes = len(frozenset[float]().union(*alike.figures.values())) >= LEAST
-    return changes and (several or _count(lines))
+    return alike.changes and (several or _count(lines))
 
 
 def _count(lines: Sequence[UnreadLine]) -> bool:
@@ -246,13 +236,8 @@ def _count(lines: Sequence[UnreadLine]) -> bool:
 
 def _figures(lines: Sequence[UnreadLine], *, sums: bool) -> dict[str, frozenset[float]]:
     """The figures of lines of one shape, by their names; with `sums`, also those over classes or steps."""
-    printed: defaultdict[str, set[float]] = defaultdict(set)
-    for unread in lines[:MOST_ALIKE]:
-        for found in _FIGURE.finditer(unread.line):
-            name = _english(found["name"])
-            if not _ASIDE.search(name) and (sums or not _SUMS.search(name)):
-                printed[name.decode(errors="replace")].add(float(found["figure"]))
-    return {name: frozenset(figures) for name, figures in printed.items()}
+    named = line_figures.figures([unread.line for unread in lines[:MOST_ALIKE]])
+    return {name: values for name, values in named.items() if sums or not _SUMS.search(name.encode())}
 
 
 def _english(line: bytes) -> bytes:

@@ -1,0 +1,89 @@
+"""Lines that differ in numbers alone -> their figures, by the words beside them.
+
+A figure has a decimal point. Times, memory, rates, settings, clocks and versions are none, nor are the numbers of a
+vector and those that no word names, as in the rows of a table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+
+from gputel.analysis.logs.languages import english
+from gputel.analysis.logs.patterns import lazy_regex
+
+VECTOR = 10  # numbers of one name
+_LONGEST = 40  # of a name
+_NUMBER = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBERS, _TEXT_NUMBERS = lazy_regex(_NUMBER.encode()), lazy_regex(_NUMBER)
+_CLOCK = lazy_regex(rb"(?<![\d.:])\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?![.:]?\d)")
+_LETTER = lazy_regex(r"[^\W\d_]")
+# between two values of one name, `recall=[0.1, 0.2]`, or between a number of the name and its value, `rank-1: 0.5`
+_LISTED = lazy_regex(r"\W*[,/(\[+=:]\W*|\s*(?:to|->|\+/-)\s*")
+_BETWEEN_NAMES = lazy_regex(r"[,;|\]}]|\s-\s|\t")
+_WRAPPERS = lazy_regex(r"(?:[\w.]*(?:tensor|array|float\d+)\(|[\s:=(\[{'\"])*$", re.IGNORECASE)
+_GLUED = lazy_regex(r"[^\W_][-/]$")  # before a number of the word, `BLEU-1`
+# behind a number: the rest of a version or a clock, a word that is glued to it, a unit
+_OTHER = lazy_regex(
+    r"(?i)\.\d|:\d|[^\W\d]\w*\d|[ _]?(?:s|secs?|seconds?|ms|us|m|mins?|minutes?|h|hours?|[kmgt]i?b|[kmg]?it|fps|x)\b"
+    r"|\s?[a-z]{0,12}\s?/\s?s(?:ec(?:ond)?)?\b"
+)
+# names of times, memory, rates and settings
+_ASIDE = lazy_regex(
+    r"(?i)time|took|takes|elapsed|mem|speed|fps|flops|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|setup|size|param"
+    r"|version|\blr\b|learning|weight(?!ed)|ratio\b|temperature|threshold|scale|clip|dropout|momentum|epsilon"
+    r"|\b(?:eps|beta|gamma|alpha)\b|\bepochs?\W*$"
+)
+
+
+def shape(line: bytes) -> bytes:
+    """The line without its numbers."""
+    return _NUMBERS.sub(b"#", line)
+
+
+def figures(lines: Sequence[bytes]) -> dict[str, frozenset[float]]:
+    """The figures of lines of one shape, by their names."""
+    found: defaultdict[str, set[float]] = defaultdict(set)
+    some = [_CLOCK.sub(b"", line) for line in lines]
+    names = _names(some[0].decode(errors="replace"))
+    for line in some if names else ():
+        for slot, number in enumerate(_NUMBERS.finditer(line)):
+            if slot in names and not number[0].lstrip(b"+-").isdigit():
+                found[names[slot]].add(float(number[0]))
+    return {name: frozenset(values) for name, values in found.items()}
+
+
+def _names(line: str) -> dict[int, str]:
+    """The names of the numbers of a line, by their places in its row of numbers."""
+    ends, begins = [0], list[int]()
+    for number in _TEXT_NUMBERS.finditer(line):
+        begins.append(number.start())
+        ends.append(number.end())
+    between = [line[end:begin] for end, begin in zip(ends, [*begins, len(line)], strict=True)]
+    slots: defaultdict[str, list[int]] = defaultdict(list)
+    name, is_glued = "", False
+    for slot, (before, after) in enumerate(pairwise(between)):
+        if not (name and (_LISTED.fullmatch(before) or (is_glued and before.isspace()))):
+            name = _last(before) if _LETTER.search(before) else _first(after)
+        is_glued = _GLUED.search(before) is not None
+        if name and not (is_glued or _OTHER.match(after) or _ASIDE.search(name)):
+            slots[name].append(slot)
+    return {slot: name for name, some in slots.items() if len(some) <= VECTOR for slot in some}
+
+
+def _last(text: str) -> str:
+    """The words right before a number."""
+    *_, words = (part for part in _BETWEEN_NAMES.split(text) if _LETTER.search(part))
+    return _english(words[: _WRAPPERS.search(words).start()][-_LONGEST:])
+
+
+def _first(text: str) -> str:
+    """The words right behind a number: `0.25 train loss`."""
+    words = "" if text[:1].isalpha() else _BETWEEN_NAMES.split(text)[0]
+    return _english(words[:_LONGEST]) if _LETTER.search(words) else ""
+
+
+def _english(words: str) -> str:
+    return english(words.strip().encode()).decode()
