@@ -23,17 +23,19 @@ _LETTER = lazy_regex(r"[^\W\d_]")
 # between two values of one name, `recall=[0.1, 0.2]`, or between a number of the name and its value, `rank-1: 0.5`
 _LISTED = lazy_regex(r"\W*[,/(\[+=:]\W*|\s*(?:to|->|\+/-)\s*")
 _BETWEEN_NAMES = lazy_regex(r"[,;|\]}]|\s-\s|\t")
-_WRAPPERS = lazy_regex(r"(?:[\w.]*(?:tensor|array|float\d+)\(|[\s:=(\[{'\"])*$", re.IGNORECASE)
+_WRAPPERS = lazy_regex(r"(?:[\w.]*(?:tensor|array|float\d+)\(|[\s:=(\[{'\"])+$", re.IGNORECASE)
 _GLUED = lazy_regex(r"[^\W_][-/]$")  # before a number of the word, `BLEU-1`
+_SHARE = lazy_regex(r"\d/\d+ ?[(:]? ?$")  # before per cent of a count
 # behind a number: the rest of a version or a clock, a word that is glued to it, a unit
 _OTHER = lazy_regex(
-    r"(?i)\.\d|:\d|[^\W\d]\w*\d|[ _]?(?:s|secs?|seconds?|ms|us|m|mins?|minutes?|h|hours?|[kmgt]i?b|[kmg]?it|fps|x)\b"
+    r"(?i)\.\d|:\d|[^\W\d]\w*\d"
+    r"|[ _]?(?:s|secs?|seconds?|ms|us|m|mins?|minutes?|h|hours?|[kmgt]i?b|[kmg]?it|fps|x)\b"
     r"|\s?[a-z]{0,12}\s?/\s?s(?:ec(?:ond)?)?\b"
 )
 # names of times, memory, rates and settings
 _ASIDE = lazy_regex(
-    r"(?i)time|took|takes|elapsed|mem|speed|fps|flops|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|setup|size|param"
-    r"|version|\blr\b|learning|weight(?!ed)|ratio\b|temperature|threshold|scale|clip|dropout|momentum|epsilon"
+    r"(?i)time|took|takes|elapsed|mem|speed|fps|flops|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|second|setup|size"
+    r"|param|version|\blr\b|learning|weight(?!ed)|ratio\b|temperature|threshold|scale|clip|dropout|momentum|epsilon"
     r"|\b(?:eps|beta|gamma|alpha)\b|\bepochs?\W*$"
 )
 
@@ -66,24 +68,30 @@ def _names(line: str) -> dict[int, str]:
     name, is_glued = "", False
     for slot, (before, after) in enumerate(pairwise(between)):
         if not (name and (_LISTED.fullmatch(before) or (is_glued and before.isspace()))):
-            name = _last(before) if _LETTER.search(before) else _first(after)
+            name = _right_before(before) or _right_behind(after) or _before(before)
         is_glued = _GLUED.search(before) is not None
-        if name and not (is_glued or _OTHER.match(after) or _ASIDE.search(name)):
+        is_other = name and before.strip() == "("  # an average or a change: `0.25 (0.27)`
+        is_share = after.startswith("%") and _SHARE.search(line[: begins[slot]]) is not None
+        if name and not (is_glued or is_other or is_share or _OTHER.match(after) or _ASIDE.search(name)):
             slots[name].append(slot)
     return {slot: name for name, some in slots.items() if len(some) <= VECTOR for slot in some}
 
 
-def _last(text: str) -> str:
-    """The words right before a number."""
-    *_, words = (part for part in _BETWEEN_NAMES.split(text) if _LETTER.search(part))
-    return _english(words[: _WRAPPERS.search(words).start()][-_LONGEST:])
+def _before(text: str) -> str:
+    """The last words before a number, across signs between names: `| loss | 0.25 |`."""
+    *_, words = ("", *(part for part in _BETWEEN_NAMES.split(text) if _LETTER.search(part)))
+    return _english(_WRAPPERS.sub("", words)[-_LONGEST:])
 
 
-def _first(text: str) -> str:
+def _right_before(text: str) -> str:
+    return _before(_BETWEEN_NAMES.split(text)[-1])
+
+
+def _right_behind(text: str) -> str:
     """The words right behind a number: `0.25 train loss`."""
     words = "" if text[:1].isalpha() else _BETWEEN_NAMES.split(text)[0]
     return _english(words[:_LONGEST]) if _LETTER.search(words) else ""
 
 
 def _english(words: str) -> str:
-    return english(words.strip().encode()).decode()
+    return english(words.strip(" \t:=>-|'\"#*").encode()).decode().strip()

@@ -24,6 +24,7 @@ from gputel.analysis.logs.notebooks import NotebookText
 from gputel.analysis.logs.outcome import Outcome, ends_with_record, strange, unread
 from gputel.analysis.logs.patterns import MEASURES, Engine, EngineResult, Field, Hits, Pattern, Reject
 from gputel.analysis.logs.prefixes import PREFIX
+from gputel.analysis.logs.read_lines import ReadLines
 from gputel.analysis.logs.records import Assembler
 from gputel.analysis.logs.setting_rows import SettingRows, measures
 from gputel.analysis.logs.stated import Stated
@@ -87,6 +88,7 @@ class Parser:
         self.stated = Stated()
         self.hits: Counter[str] = Counter()  # lines by format
         self.unread = UnreadLines()
+        self.seen = ReadLines()
         self._preamble = b""  # the lines before the first record
         self._recording = False  # whether a record or an evaluation has been read
         self._set = SettingRows()
@@ -222,7 +224,7 @@ class Parser:
             self.hits[hits.pattern.name.rpartition(".")[0]] += len(hits.lines) * (
                 hits.pattern.role in MEASURES
             )
-        self.unread.see(reading, chunk)
+        self.seen.see(reading, chunk)
         self.stated.see(reading, chunk.data, self.patterns)
         return reading
 
@@ -293,7 +295,7 @@ class Parser:
 
     def _is_nothing(self) -> bool:
         """Whether the matching formats read nothing, or passed over the losses: the log is in none of them."""
-        return any(self.hits.values()) and (self._is_empty or self.unread.are_passed_over)
+        return any(self.hits.values()) and (self._is_empty or self.seen.are_passed_over)
 
     def _read_again(self, inferred: Inferred) -> None:
         """Reads the kept log again, with the inferred format beside the others."""

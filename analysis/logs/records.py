@@ -25,6 +25,9 @@ from gputel.analysis.logs.prefixes import Stamps
 SECTIONS = ("validates", "trains")
 
 
+MOST_LOOPED = 10_000  # lines that are remembered
+
+
 class Assembler:
     """Takes engine results chunk by chunk; `steps`, `evaluations` and `partials` are complete after `finish`."""
 
@@ -46,6 +49,7 @@ class Assembler:
         self._loop = EvaluationLoop()
         self._leads = False  # whether evaluations stand above the records that they belong to
         self._repeats_after: int | None = None  # the line which says that the next one repeats figures
+        self.looped = set[int]()  # the first lines that are of a loop of evaluation
         self._tested: ParsedLine | None = None  # the line that says where the evaluations below it stand
         self._sets: set[str] = set()  # of held-out data, that bars name
         self._ended = False  # whether an epoch was over before the last line
@@ -237,7 +241,11 @@ class Assembler:
 
     def _evaluates(self, line: ParsedLine) -> bool:
         """Whether it looks like a record, but is of a loop that was announced as evaluation."""
-        return self._loop.is_open and line.pattern.role in RECORDS and self._loop.takes(line)
+        if not (self._loop.is_open and line.pattern.role in RECORDS and self._loop.takes(line)):
+            return False
+        if len(self.looped) < MOST_LOOPED:
+            self.looped.add(line.number)
+        return True
 
     def _end_loop_before(self, line: ParsedLine) -> None:
         if line.pattern.role in EVALUATIONS:

@@ -85,7 +85,7 @@ def conclude(
         learned=_learned(parser),
         composed="composed" in parser.stated.config,
         continues=TRAINED_BEFORE.search(parser.head) is not None,
-        unread=parser.unread.found(),
+        unread=parser.unread.found(parser.seen, assembler.looped),
         cut_at=cut_column(parser.head.splitlines()[:-1]) or cut_column(parser.tail),
         has_ambiguous_dates=calendar.ambiguous,
     )

@@ -55,7 +55,13 @@ def run(log: Log, doubts: Sequence[Doubt] = ()) -> Json:
         "cause": {"line": log.cause.line, "text": mask(log.cause.text)} if log.cause else None,
         "doubts": [doubt.as_json() for doubt in doubts],
         "unread": [
-            {"text": mask(alike.text), "lines": alike.lines, "line": alike.line} for alike in log.unread_kinds
+            {
+                "text": mask(alike.text),
+                "figures": [mask(name) for name in alike.figures],
+                "lines": alike.lines,
+                "line": alike.line,
+            }
+            for alike in log.unread_kinds
         ],
         "telemetry": _telemetry(log),
     }
@@ -255,10 +261,10 @@ def rejects(log: Log) -> Iterator[str]:
 
 
 def unread(log: Log) -> Iterator[str]:
-    """The first line of each kind of lines whose figures were not read, and how many more there are."""
+    """The first line of each kind of lines with figures that were not read, and their names."""
     for alike in log.unread_kinds:
         more = f"; {alike.lines - 1:,} more like it" if alike.lines > 1 else ""
-        yield f"{log.source}:{alike.line}: {mask(alike.text)}{more}"
+        yield f"{log.source}:{alike.line}: {mask(alike.text)} [not read: {mask(', '.join(alike.figures))}{more}]"
 
 
 def _rows(log: Log, frame: pl.DataFrame, kind: str) -> Iterator[dict[str, Any]]:

@@ -11,8 +11,9 @@ import polars as pl
 from gputel.analysis import text
 from gputel.analysis.doubts import Doubt, about_reading
 from gputel.analysis.logs.names import EVALUATING, is_evaluation, legal
+from gputel.analysis.logs.read_lines import LEAST
 from gputel.analysis.logs.training_words import names_measure
-from gputel.analysis.logs.unread_lines import LEAST, Alike
+from gputel.analysis.logs.unread_lines import Alike
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.parsed_rows import ParsedRows
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 MOST = 0.02  # share of lines like records that were not read
 READ = 0.5  # share of the figures of lines that are read elsewhere; of few digits many are, by chance
 FEW_READ = 0.2  # below this share a doubt is certain
-DIGITS = (1, 2, 3, 4)  # to which figures are rounded where they are printed again
+DECIMALS = (1, 2, 3, 4)  # to which figures are rounded where they are printed again
+DIGITS = 6  # in which figures that are printed twice agree
 SCALES = (1.0, 0.01, 100.0, 0.001, 1000.0)  # per cent and thousandths, as units are normalised
 _HELD_OUT = re.compile(rf"(?i)(?<![a-z])(?:{EVALUATING})(?![a-z])")
 
@@ -82,20 +84,31 @@ def figures(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def not_read(log: ParsedRows) -> tuple[Alike, ...]:
-    """Lines below the first record whose figures the reading has nowhere: they recur, or name a measure."""
+    """Lines below the first record with those of their figures that the reading has nowhere.
+
+    Of three lines the figures change, or their names are those of measures.
+    """
     first: Any = pl.concat([log.records["line"], log.evals["line"]]).min()
     below = [alike for alike in log.unread.alike if first is not None and alike.last > first]
-    found = _read(
-        log, frozenset(value for alike in below for values in alike.figures.values() for value in values)
-    )
-    return tuple(
-        alike
-        for alike in below
-        if any(
-            len(values & found) <= READ * len(values) and (alike.changes or names_measure(name.lower().encode()))
-            for name, values in alike.figures.items()
-        )
-    )
+    printed = [values for alike in below for values in alike.figures.values()]
+    found = _read(log, frozenset[float]().union(*printed))
+    left = (alike._replace(figures=_left(alike, found)) for alike in below)
+    return tuple(alike for alike in left if alike.figures)
+
+
+def _left(alike: Alike, found: set[float]) -> dict[str, frozenset[float]]:
+    """The figures of which most were found nowhere."""
+    return {
+        name: values
+        for name, values in alike.figures.items()
+        if len(values & found) <= READ * len(values)
+        and (len(values) >= LEAST <= alike.lines or _is_measured(name))
+    }
+
+
+def _is_measured(name: str) -> bool:
+    """Whether it names a measure, or a held-out set alone: `Val: 0.25`."""
+    return names_measure(name.lower().encode()) or _HELD_OUT.search(name) is not None
 
 
 def _is_mean(log: ParsedRows, recurring: Alike) -> bool:
@@ -114,20 +127,27 @@ def _is_unread(log: ParsedRows, printed: frozenset[float]) -> bool:
 
 
 def _read(log: ParsedRows, printed: frozenset[float]) -> set[float]:
-    """Those of the printed figures that the reading has, or an evaluation with more digits."""
+    """Those of the printed figures that the reading has, to six digits, or an evaluation with more digits."""
     if not printed:
         return set()
-    scaled = pl.Series([figure * scale for figure in printed for scale in SCALES]).implode()
-    found: set[float] = {value for value in log.summary.values() if isinstance(value, float)}
+    scaled = pl.Series([_short_number(figure * scale) for figure in printed for scale in SCALES]).implode()
+    found = {_short_number(value) for value in log.summary.values() if isinstance(value, float)}
     for frame in (log.records, log.evals, log.partials):
         for values in frame.get_columns():
             if values.dtype.is_float() and values.name != "epoch":
-                found.update(values.filter(values.is_in(scaled)).to_list())
+                short = values.round_sig_figs(DIGITS)
+                found.update(short.filter(short.is_in(scaled)).to_list())
     measured = log.evals["value"].drop_nulls()
-    rounded = {value for digits in DIGITS for value in measured.round(digits)}
+    rounded = {value for decimals in DECIMALS for value in measured.round(decimals)}
     return {
-        figure for figure in printed if figure in rounded or any(figure * scale in found for scale in SCALES)
+        figure
+        for figure in printed
+        if figure in rounded or any(_short_number(figure * scale) in found for scale in SCALES)
     }
+
+
+def _short_number(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
 
 
 def twice(log: ParsedRows) -> Iterator[Doubt]:

@@ -293,11 +293,12 @@ def test_kinds_of_lines_whose_figures_were_not_read_are_counted_and_listed(tmp_p
     path.write_text(
         "".join(f"{LINE % (step, 1)}class {step}: recall = {step / 16}\n" for step in range(1, 13))
     )
-    listed = f"{path}:2: class 1: recall = 0.0625; 11 more like it\n"
+    listed = f"{path}:2: class 1: recall = 0.0625 [not read: recall; 11 more like it]\n"
     assert run(path, "--unread").stdout == listed
     assert f"{path}: figures of 1 kind of lines were not read, see --unread\n" in run(path).stderr
     (one,) = answer(path)["runs"]
-    assert one["unread"] == [{"text": "class 1: recall = 0.0625", "lines": 12, "line": 2}]
+    kind = {"text": "class 1: recall = 0.0625", "figures": ["recall"], "lines": 12, "line": 2}
+    assert one["unread"] == [kind]
     assert run(path, "--rejects").stdout == ""
 
 

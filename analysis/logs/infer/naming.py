@@ -45,8 +45,8 @@ from gputel.analysis.logs.infer.losses import (
     is_average,
     is_sum,
     normal_name,
+    with_bare_sets,
     with_loss,
-    with_scores_of_sets,
     without_foreign_mean,
 )
 from gputel.analysis.logs.infer.named import PLACES, Named, Slot, is_place
@@ -94,7 +94,7 @@ def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     named = [_name(slot, shape, words) for slot in _spelled_out(spelled)]
     named = _of_weights(named)
     named = without_foreign_mean(with_loss(_global(named, shape), shape), shape)
-    named = _held_out(with_scores_of_sets(named))
+    named = _held_out(with_bare_sets(named))
     named = _distinct(_plain_loss(_one_time(places.find(named, shape))))
     return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)]
 

@@ -86,6 +86,13 @@ def _evaluates_epoch(line: Candidate, main: Candidate, header: Candidate | None)
     return _is_of_epoch(line, main, header) and line.role == "mixed" and line.is_measured
 
 
+def _evaluates_again(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
+    """A line with both losses, `Train: 2.5 Val: 2.7`, below records that have a loss of their own."""
+    both = {"loss", "val_loss"} <= {*line.columns} and line.role == "mixed"
+    trains = "loss" in main.columns and "val_loss" not in main.columns
+    return both and trains and line.place is header is None
+
+
 def _is_part(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
     if line.place is not None or (header is None and line.loses and _says_the_same(line, main)):
         return False  # `total: 48s` for `total: 182ms` makes a record, too
@@ -247,6 +254,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_scores_apart, "eval"),
     (_is_of_epoch, None),
     (_changes_rate, None),
+    (_evaluates_again, "eval"),
     (_is_part, "part"),
     (_counts_otherwise, None),
     (_evaluates_between, "eval"),

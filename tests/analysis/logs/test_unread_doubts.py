@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gputel.analysis.logs.log import Log
+from gputel.analysis.logs.read_lines import ReadLines
 from gputel.analysis.logs.unread_lines import Unread, UnreadLines
 
 Read = Callable[[str], Log]
@@ -17,7 +18,7 @@ def found(text: str) -> Unread:
     lines = UnreadLines()
     for at, region in enumerate(text.encode().split(b"RECORD\n")):
         lines.add(region, np.arange(at, at + 9))
-    return lines.found()
+    return lines.found(ReadLines())
 
 
 def lines_with(line: str) -> str:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from gputel.analysis.logs import line_figures
 from gputel.analysis.logs.log import Log
+from gputel.analysis.logs.read_lines import ReadLines
 from gputel.analysis.logs.unread_lines import UnreadLines
 
 Read = Callable[[str], Log]
@@ -16,7 +18,7 @@ Read = Callable[[str], Log]
 def unread(*lines: str) -> tuple[str, int, int] | None:
     losses = UnreadLines()
     losses.add("\n".join(lines).encode(), np.arange(1, 1 + len(lines)))
-    return losses.found().loss
+    return losses.found(ReadLines()).loss
 
 
 @pytest.mark.parametrize(
@@ -130,3 +132,57 @@ def test_scores_that_no_pattern_reads_are_doubtful(read: Callable[[str], Log]) -
     assert log.records.height == 20
     assert [(doubt.what, doubt.figures["unread"]) for doubt in log.doubts] == [("unread-figures", 20)]
     assert not read("".join(lines.format(*row) for row in rows)).doubts
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("{0}: Epoch 1 Loss {1:.4f} Accuracy {2:.4f}", ["Loss", "Accuracy"]),
+        ("{0} val {1:.4f}", ["val"]),
+        ("{1:.4f} train loss, {2:.3f} GB used, {1:.3f} LR", ["train loss"]),
+        ("fscore(p/r/f): ({1:.2f}/{2:.2f}/{1:.2f})", ["fscore(p/r/f)"]),
+        ("BLEU-1 {1:.2f}, BLEU-2 {2:.2f}", ["BLEU", "BLEU"]),
+        ("| EpRewMean | {1:.3f} |", ["EpRewMean"]),
+        ("epoch {0} F1: tensor([{1:.4f}, {2:.4f}])", ["F1"]),
+        ("损失: {1:.4f} 准确率 {2:.4f}", ["loss", "accuracy"]),
+        ("reward is {1}", ["reward is"]),
+    ],
+)
+def test_figures_are_named_by_the_words_beside_them(line: str, names: list[str]) -> None:
+    lines = [line.format(at, 0.2531 + at / 9, 1.3519 - at / 9).encode() for at in range(4)]
+    found = line_figures.figures(lines)
+    assert [*found] == [*dict.fromkeys(names)]
+    assert all(len(values) >= 4 for values in found.values())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2024-03-01 10:00:05.123 took 5.25 s at 103.5 samples/sec, 4.5it/s",
+        "saved to /runs/v1.5/model-0.254/step_1.25.pt of torch 2.1.0",
+        "step 3/10 (30.0%), lr 0.001, epoch 1.5, weight 0.5",
+        "1.5 2.5 3.5",
+        "params | [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2]",
+    ],
+)
+def test_times_rates_paths_settings_and_vectors_are_no_figures(line: str) -> None:
+    assert line_figures.figures([line.encode()]) == {}
+
+
+def test_figures_of_lines_that_were_read_are_noted_if_no_column_has_them(read: Read) -> None:
+    """Of two heads whose names differ in a digit, the columns are those of the first."""
+    lines = "iter {0} || Loss:{1:.4f}\n-> h1 conf loss:{2:.4f} || h1 loc loss:{3:.4f}\n"
+    other = "-> h2 conf loss:{4:.4f} || h2 loc loss:{5:.4f}\n"
+    rows = [(10 * at, 29 / at, 9.51 / at, 8.13 / at, 7.19 / at, 6.17 / at) for at in range(1, 12)]
+    assert read("".join(lines.format(*row) for row in rows)).unread_kinds == ()
+    log = read("".join((lines + other).format(*row) for row in rows))
+    assert [[*kind.figures] for kind in log.unread_kinds] == [["h2 conf loss", "h2 loc loss"]]
+
+
+def test_line_with_both_losses_below_each_record_evaluates(read: Read) -> None:
+    lines = "Epoch 0 Update {0} Cost {1:.4f} UD 1.25\nTrain: {2:.4f} Val: {3:.4f} ValPerp: {4:.4f}\n"
+    rows = [(10 * at, 9 / at, 9.1 / at, 9.5 / at, 40 + 9 / at) for at in range(1, 12)]
+    log = read("".join(lines.format(*row) for row in rows))
+    assert log.records["loss"].round(4).to_list() == [round(9 / at, 4) for at in range(1, 12)]
+    assert log.evals["name"].value_counts(sort=True)["count"].to_list() == [11, 11, 11]
+    assert {*log.evals["name"]} == {"train_loss", "val_loss", "Val_Perp"}
