@@ -56,7 +56,9 @@ _DATED = [
     )
 ]
 _DATED.insert(1, patterns.lazy_regex(_ORDERED))
-_BARE = patterns.lazy_regex(rb"(?<![\d:/-])" + _CLOCK + rb"(?![\d:])")
+_BARE = patterns.lazy_regex(  # the clocks of a bar, `[10:04:40<1:02:03, 4.5s/it]`, are no times
+    rb"(?<![\d:/-])(?<!\d<)" + _CLOCK + rb"(?![\d:<])"
+)
 _SECONDS = patterns.lazy_regex(
     rb"^\s*\[?(?P<s>1[5-9]\d{8}|2\d{9})(?:\.(?P<f>\d{1,9})|(?P<ms>\d{3}))?\]?(?=[\s:|,]|$)"
 )

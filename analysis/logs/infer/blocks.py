@@ -277,8 +277,9 @@ def _says_step(line: Candidate) -> bool:
     """Whether it counts, and names its place or has no name for it: `submissions = 3` counts something else."""
     if line.place is None or (line.place.guessed and line.place.slot.key and "epoch" not in line.columns):
         return False
-    if line.place.slot.key is None and line.shape.slots > _MOST_IN_HEADER:
-        return False  # `[49, 9, 38, 56, 1]` is a list
+    is_row = line.shape.slots > 1 and not b"".join(line.shape.words).strip(b" []")
+    if line.place.slot.key is None and (is_row or line.shape.slots > _MOST_IN_HEADER):
+        return False  # `[49, 9, 38, 56, 1]` is a list, `[[347  19   8]` the row of a matrix
     # `batch = 405` is a setting
     return line.shape.count < 3 or len(set(line.shape.column(line.place.at))) > 1
 

@@ -134,3 +134,16 @@ def test_line_that_announces_the_next_evaluation_says_nothing_of_the_one_above(
     )
     assert log.records.is_empty()
     assert log.evals["step"].to_list() == [step for at in range(1, 6) for step in (None, at)]
+
+
+@pytest.mark.parametrize("row", ["[[40{i}   7  1{i}]", "[{i}  31  5{i}]"])
+def test_row_of_a_matrix_is_no_header_of_the_record_above(row: str, read: Callable[..., Any]) -> None:
+    """Its numbers would be searched in front of any line, and be found in the timestamps."""
+    lines = [
+        f"2025-03-0{i} 09:3{i}:23,890 - INFO - Training completed. Final loss: 0.{8 - i}51\n{row.format(i=i)}\n"
+        f" [ 12 30{i}   4]]\n2025-03-0{i} 09:5{i}:29,182 - INFO -   eval_recall   : 0.80{i}\n"
+        for i in range(1, 5)
+    ]
+    log = read("".join(lines))
+    assert log.records["loss"].to_list() == [0.751, 0.651, 0.551, 0.451]
+    assert log.records["step"].to_list() == log.evals["step"].to_list() == [None] * 4
