@@ -161,14 +161,16 @@ def _is_place_in_epoch(cells: list[Named], shape: LineShape) -> bool:
 
 
 def _in_bar(cells: list[Named], shape: LineShape) -> list[Named]:
-    """A bar's own count and total; its clock and its rate say nothing of the record (docs/parse.md, rule 4)."""
+    """A bar's own count and total; its clock and its rate say nothing of the record (docs/parse.md, rule 4).
+
+    They stand behind what is drawn, or right before it: `3/10 [==>....] loss: 2.5`.
+    """
     drawn = next(at for at, literal in enumerate(shape.literals) if BAR in literal)
     named = [replace(cell, column=None) if _is_of_bar(cell) else cell for cell in cells]
-    for at, (cell, total) in enumerate(pairwise(cells)):
-        if total.slot.column == "total" and at + 1 >= drawn and cell.slot.key is None:
-            named[at] = replace(cell, column="count", source="#")
-            named[at + 1] = replace(total, column="total", source="#")
-            break
+    counts = [a.at for a, b in pairwise(cells) if b.slot.column == "total" and a.slot.key is None]
+    for at in [*(at for at in counts if at + 1 >= drawn), *(at for at in counts if at + 2 == drawn)][:1]:
+        named[at] = replace(cells[at], column="count", source="#")
+        named[at + 1] = replace(cells[at + 1], column="total", source="#")
     return named
 
 
