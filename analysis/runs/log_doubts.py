@@ -237,10 +237,7 @@ def _last_words(subject: RunData) -> dict[str, Figure | None]:
     """Returns what the end of a log sums up, and the same of its lines."""
     log = subject.log
     runtime, rate = _number(log.summary, "train_runtime"), _number(log.summary, "train_steps_per_second")
-    losses = (
-        log.records["loss"].drop_nulls() if "loss" in log.records.columns else pl.Series([], dtype=pl.Float64)
-    )
-    losses = losses.filter(losses.is_finite())
+    losses = _losses_of_last_training(log.records)
     steps = log.records["step"].drop_nulls()
     best = _number(log.summary, "min_val")
     minima = (
@@ -258,6 +255,16 @@ def _last_words(subject: RunData) -> dict[str, Figure | None]:
         if best is not None and len(minima)
         else None,
     }
+
+
+def _losses_of_last_training(records: pl.DataFrame) -> pl.Series:
+    """The losses since the epoch last fell: of several trainings in one log, the last one is summed up."""
+    if "loss" not in records.columns:
+        return pl.Series([], dtype=pl.Float64)
+    if "epoch" in records.columns:
+        trainings = (pl.col("epoch").diff() < 0).fill_null(value=False).cum_sum()
+        records = records.filter(trainings == trainings.max())
+    return records.filter(pl.col("loss").is_finite())["loss"]
 
 
 def _number(summary: Mapping[str, float | str], name: str) -> float | None:

@@ -388,7 +388,8 @@ def _without_number_in_front(candidate: Candidate) -> Candidate:
 def _is_epoch(candidate: Candidate, begins_with: bytes) -> bool:
     """Whether it is `Epoch 3/10` above the lines of that epoch, and not prose about epochs."""
     words = begins_with.split(b" - ")[-1]  # `ResNet18 - Epoch 3/10`
-    begins = words.lstrip(b" =-*#[>").lower().startswith((b"ep", b"start", b"begin", b"train"))
+    outer = (b"meta", b"outer", b"global")  # of the loop around that of the tasks or clients
+    begins = words.lstrip(b" =-*#[>").lower().startswith((b"ep", b"start", b"begin", b"train", *outer))
     begins = begins and not (_OPTION.match(words) or EVALUATION.search(b" ".join(candidate.shape.english)))
     return (
         begins

@@ -82,11 +82,17 @@ def test_log_that_contradicts_itself_says_so(tmp_path: Path, lines: list[str], k
         stamped(),
         [*stamped(), "2026-03-01 10:01:00.000 Total training time: 0.98m"],
         [*HF, HF_END.format(loss=2.96)],
+        [
+            *(line.replace("'loss': ", "'loss': 1") for line in HF),
+            HF_END.format(loss=12.96),
+            *HF,
+            HF_END.format(loss=2.96),
+        ],
         ["World size: 4", *(f"[rank{n % 4}]: {line}" for n, line in enumerate(stamped()))],
         ["Starting training from step 0 to 60", *stamped()],
         [BATCH.replace("65,536", "4,096"), *stamped(words=" | tokens: {tokens:,}")],
     ],
-    ids=["bare", "total time", "mean loss", "ranks", "steps", "tokens"],
+    ids=["bare", "total time", "mean loss", "two trainings", "ranks", "steps", "tokens"],
 )
 def test_log_whose_two_sources_agree_has_no_doubt(tmp_path: Path, lines: list[str]) -> None:
     path = tmp_path / "run.log"
