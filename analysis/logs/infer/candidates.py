@@ -298,7 +298,7 @@ def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
 def _evaluates(candidate: Candidate, *, headed: bool) -> bool:
     """Whether its words, and not its names, say that it evaluates."""
     speaks = headed or EVALUATION.search(b" ".join(candidate.shape.english)) is not None
-    if not speaks or not any(MEASURE.search(named.column or "") for named in candidate.metrics):
+    if not speaks or not any(MEASURE.search(f"{n.column} {n.source}") for n in candidate.metrics):
         return False
     begins = _BEGINS.match(candidate.shape.english[0]) is not None
     said = candidate.metrics if begins else candidate.named  # `Last test reward: 9. Training step: 10`

@@ -113,7 +113,7 @@ SCORED = re.compile(r"(?i)(?:score|acc\w*|coe\w*|iou|similarity|metric|map|ap\d*
 # Scores that are computed on held-out data.
 HELD_OUT_SCORE = re.compile(
     r"(?i)(?:^|[\W_])(?:psnr|ssim|lpips|fid|bleu\S*|rouge\S*|meteor|cider|spice|mrr|ndcg\S*|hits?[@_]\d+"
-    r"|rank-\d+|eer|min_?dcf|wer|cer|m?ap\S*|mIoU|dice)(?:$|[\W_])"
+    r"|rank-\d+|eer|min_?dcf|wer|cer|m?ap\S*|mIoU|dice|(?:recall|precision|[rp])@\d+)(?:$|[\W_])"
 )
 # Losses of networks that play against each other: such a run has no total.
 OPPOSED = re.compile(r"(?i)^(?:gen|generator|disc|discriminator|d|g|style|content|perceptual)_(?:\w+_)?loss$")
