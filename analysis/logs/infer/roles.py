@@ -121,7 +121,9 @@ def _scores_apart(line: Candidate, main: Candidate, _: Candidate | None) -> bool
     rewards = are_means(line.columns) and line.is_measured and not _counts_episodes(line)
     rewards = rewards and 2 * line.shape.count <= main.shape.count and not line.evidence
     loses = any("loss" in cell.source.lower() or cell.column == "lr" for cell in main.metrics)
-    if not ((loses or main.evidence) and (line.scores_held_out or rewards)):
+    graded = main.role == "mixed" and [cell.source.lower() for cell in line.metrics] == ["score"]
+    graded = graded and line.place is not None and line.place.column == "epoch"
+    if not ((loses or main.evidence) and (line.scores_held_out or rewards or graded)):
         return False
     if line.place is None:
         return line.shape.count > 2 and bool(line.changing) and _alternates(line, main)
