@@ -90,7 +90,7 @@ def _evaluates_again(line: Candidate, main: Candidate, header: Candidate | None)
     """A line with both losses, `Train: 2.5 Val: 2.7`, below records that have a loss of their own."""
     both = {"loss", "val_loss"} <= {*line.columns} and line.role == "mixed"
     trains = "loss" in main.columns and "val_loss" not in main.columns
-    return both and trains and line.place is header is None
+    return both and trains and line.place is None and header is None
 
 
 def _is_part(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
