@@ -32,6 +32,7 @@ _SYSLOG = patterns.lazy_regex(
 _SPELT = patterns.lazy_regex(rb"#0(?:33(?=\[)|15|10)(?!\d)")
 _UPRIGHT = patterns.lazy_regex(rb"\xe2(?:\x94[\x82\x83\x86\x87]|\x95\x91)")
 _ENDS = patterns.lazy_regex(rb"\r*\n|[\r\x08]+")
+_OVERWRITTEN = patterns.lazy_regex(rb"([^\r\n\x08]+)(\x08+)([^\r\n\x08]+)")
 _BLOCK = 1 << 18  # bytes that the processor's cache holds
 _FEED, _CONTROLS = 10, 32
 
@@ -111,7 +112,7 @@ class Splitter:
         if len(self._rest) > LIMIT:
             # NUL bytes: thousands, where a log was truncated while it was written
             rest = self._rest.replace(b"\x00", b"")
-            cut = max(rest.rfind(b"\r", 0, -1), rest.rfind(b"\x08", 0, -1)) + 1
+            cut = (rest.rfind(b"\r", 0, -1) + 1) or (rest.rfind(b"\x08", 0, -1) + 1)
             whole, self._rest = whole + rest[:cut], rest[cut:]
         if self._live and (drawn := _drawn(self._rest)):
             whole, self._rest = whole + self._rest[:drawn], self._rest[drawn:]
@@ -143,6 +144,8 @@ class Splitter:
             cleaned = with_bars(cleaned)
         if b"\x00" in controls:
             cleaned = cleaned.replace(b"\x00", b"")
+        if b"\x08" in controls:
+            cleaned = _OVERWRITTEN.sub(_overwrite, cleaned)
         if b"\r" in controls or b"\x08" in controls:
             return _redraws(cleaned, first)
         return Chunk(cleaned, first, None, _after(feeds, data) if cleaned is data else None)
@@ -150,6 +153,16 @@ class Splitter:
 
 def _control(spelt: re.Match[bytes]) -> bytes:
     return bytes([int(spelt.group()[1:], 8)])
+
+
+def _overwrite(drawn: re.Match[bytes]) -> bytes:
+    """What backspaces within a line leave; a shorter text, such as a count amid a bar, is set behind the line."""
+    before, spaces, after = drawn.groups()
+    text = before.decode(errors="replace")
+    if len(spaces) >= len(text):
+        return drawn.group()  # the whole line is drawn again
+    covers = len(after.decode(errors="replace")) >= len(spaces)
+    return (text[: -len(spaces)].encode() if covers else before) + after
 
 
 def keep(kept: list[Chunk], chunk: Chunk) -> None:
@@ -241,7 +254,8 @@ def _shorten(data: bytes) -> bytes:
     while len(data) - start > LIMIT:
         end = data.rfind(b"\n", start, start + LIMIT + 1)
         if end < 0:
-            end = max(data.rfind(b, start, start + LIMIT + 1) for b in (b"\r", b"\x08"))
+            ends = (data.rfind(control, start, start + LIMIT + 1) for control in (b"\r", b"\x08"))
+            end = next((end for end in ends if end >= 0), -1)
         if end < 0:
             lines = re.split(rb"([\r\n\x08])", data.replace(b"\x00", b""))
             return b"".join(line[:LIMIT] for line in lines)

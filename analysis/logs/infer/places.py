@@ -163,12 +163,14 @@ def _is_place_in_epoch(cells: list[Named], shape: LineShape) -> bool:
 def _in_bar(cells: list[Named], shape: LineShape) -> list[Named]:
     """A bar's own count and total; its clock and its rate say nothing of the record (docs/parse.md, rule 4).
 
-    They stand behind what is drawn, or right before it: `3/10 [==>....] loss: 2.5`.
+    They stand behind what is drawn, or right before it: `3/10 [==>....] loss: 2.5`. Of two pairs the total of
+    theirs stays: `Acc: 20.0% (64/320) 5/16`.
     """
     drawn = next(at for at, literal in enumerate(shape.literals) if BAR in literal)
     named = [replace(cell, column=None) if _is_of_bar(cell) else cell for cell in cells]
     counts = [a.at for a, b in pairwise(cells) if b.slot.column == "total" and a.slot.key is None]
-    for at in [*(at for at in counts if at + 1 >= drawn), *(at for at in counts if at + 2 == drawn)][:1]:
+    behind = sorted((at for at in counts if at + 1 >= drawn), key=lambda at: len({*shape.column(at + 1)}))
+    for at in [*behind, *(at for at in counts if at + 2 == drawn)][:1]:
         named[at] = replace(cells[at], column="count", source="#")
         named[at + 1] = replace(cells[at + 1], column="total", source="#")
     return named
@@ -241,9 +243,14 @@ def _ordinal(cells: list[Named], shape: LineShape) -> Slot | None:
     return first if lone and leads and integers(shape.column(0)) is not None else None
 
 
+def _heads_object(shape: LineShape) -> bool:
+    """Whether it is `3 {`, the number of an object that is printed below it."""
+    return [word.strip() for word in shape.words] == [b"", b"{"]
+
+
 def _counted(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names the step where no value is a place: a counter without a name, or the first value if it counts."""
-    if shape.slots < 2:
+    if shape.slots < 2 and not _heads_object(shape):
         return cells
     if any(cell.column in (*PLACES, "index") for cell in cells):
         return _batch_beside(cells, shape)

@@ -32,6 +32,8 @@ def split(pieces: list[bytes]) -> list[tuple[int, bytes]]:
         (b"a\r\nb\r\n", [(1, b"a"), (2, b"b")]),
         (b"10%\r20%\r30%\nend\n", [(1, b"10%"), (1, b"20%"), (1, b"30%"), (2, b"end")]),
         (b"1/9\x08\x08\x082/9\n", [(1, b"1/9"), (1, b"2/9")]),
+        (b"loss 2.5 1/9\x08\x08\x082/9\n", [(1, b"loss 2.5 2/9")]),
+        (b"[>...] loss 2.5\x08\x08\x08\x08\x08\x08 1/9\rnext\n", [(1, b"[>...] loss 2.5 1/9"), (1, b"next")]),
         (b"\x1b[32mloss\x1b[0m 2.5\n", [(1, b"loss 2.5")]),
         (b"^[[Bloss 2.5\n", [(1, b"loss 2.5")]),
         (b"lo\x00ss\n", [(1, b"loss")]),

@@ -54,6 +54,18 @@ def test_count_of_a_bar_is_no_step_of_its_own() -> None:
     assert [name for name in columns(*lines) if name] == ["count", "total", "loss"]
 
 
+def test_count_of_a_bar_is_the_pair_whose_total_stays() -> None:
+    right = [f"[{'=' * i}>...] loss: 0.5{i} acc: 0.3{i} ({i * 3}/{i * 8}) {i}/9" for i in range(1, 10)]
+    assert columns(*right) == ["loss", "acc", None, None, "count", "total"]
+    whole = [f"[{'=' * i}>...] loss: 0.5{i} acc: 0.3{i} ({i * 3}/72)" for i in range(1, 10)]
+    assert columns(*whole) == ["loss", "acc", "count", "total"]
+
+
+def test_number_in_front_of_an_object_that_is_printed_below_it_is_its_step() -> None:
+    assert columns(*(f"{i} {{" for i in range(5))) == ["step"]
+    assert columns(*(f"{i} [" for i in range(5))) == [None]
+
+
 def test_number_of_steps_that_stays_the_same_is_a_setting() -> None:
     lines = [f"step {i} of all, warmup steps 100, loss {9 / i:.3f}" for i in range(1, 9)]
     assert columns(*lines)[:2] == ["step", "warmup_steps"]
