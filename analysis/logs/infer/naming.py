@@ -316,7 +316,10 @@ def _own_name(slot: Slot, key: str, unit: str, words: Vocabulary) -> Named:
 
 
 def _ends(key: str) -> list[str]:
-    """Ends of a name, such as `grad_norm` of `optim/grad_norm`; none with `loss`, which may be a part of it."""
+    """Ends of a name, such as `grad_norm` of `optim/grad_norm`; none with `loss`, which may be a part of it.
+
+    A `Feature norm` is none of gradients.
+    """
     key = key.removesuffix(" so far")
     ends = [key, _GLUED.sub(" ", key)]
     parts = re.split(r"[/ .:]+", key.removesuffix("()"))
@@ -333,7 +336,7 @@ def _ends(key: str) -> list[str]:
         names_place = len(parts) == 2 or (len(parts) > 2 and parts[-2].lower() in _BEFORE_PLACES)
         return [*ends, at] if names_place and at in PLACES and " " in key else ends
     shorter = ["_".join(parts[start:]) for start in range(1, len(parts))]
-    return [*ends, *(end for end in shorter if end and "loss" not in end.lower())]
+    return [*ends, *(end for end in shorter if end and "loss" not in end.lower() and end.lower() != "norm")]
 
 
 def _assumed_unit(what: Field) -> str | None:
@@ -344,12 +347,12 @@ def _assumed_unit(what: Field) -> str | None:
 
 
 def _sane(cell: Named, column: Sequence[bytes]) -> Named:
-    """Corrects a column by its values: `iter: 0.31` is a step time, `1.2e5` is no step."""
+    """Corrects a column by its values: `iter: 0.31` is a step time, `1.2e5` or `line search step: 0.5` no step."""
     if cell.column in PLACES and (cell.unit or "") in SHORTENED:
         return cell
     if cell.column in ("step", "iteration", "batch") and integers(column) is None:
         fractions = any(b"." in value[:-1] for value in column)  # but not in `at step 10...`
-        if fractions and len(cell.source) == 1:
+        if fractions and (len(cell.source) == 1 or " " in cell.source):
             return replace(cell, column=legal(cell.source))  # `S: 0.926` is a measure
         return replace(cell, column="dt_ms" if fractions else None, unit=cell.unit or "s")
     if cell.column == "step" and cell.source.lower().endswith("steps") and falls(column):

@@ -21,6 +21,9 @@ def columns(*lines: str) -> list[str | None]:
     [
         ("upd 3 nll 2.5 l_r 1e-4", ["step", "loss", "lr"]),
         ("iter 3 train/loss 2.5 optim/grad_norm 0.5", ["iteration", "loss", "grad_norm"]),
+        ("iter 3 loss 2.5 feature norm 0.5", ["iteration", "loss", "feature_norm"]),
+        ("iter 3 loss 2.5 line search step 0.5", ["iteration", "loss", "line_search_step"]),
+        ("epoch 3 loss 2.5 iter 0.5", ["epoch", "loss", "dt_ms"]),
         ("epoch 1 validLoss 2.5 trainLoss 2.0", ["epoch", "val_loss", "loss"]),
         ("step 3 policy 0.5 value 0.2 total 0.7", ["step", "policy", "value", "loss"]),
         ("step 3 loss 2.5 total 0.7", ["step", "loss", "total_"]),
