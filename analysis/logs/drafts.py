@@ -330,7 +330,9 @@ class EvaluationLoop:
         self.is_open = self.is_section = False
         self._total: float | None = None  # of the records before it
         self._begun = False  # whether a record was read before
-        self._last: dict[Pattern, list[ParsedLine]] = {}  # its first and last line of each kind
+        self._last: dict[
+            Pattern | None, list[ParsedLine]
+        ] = {}  # its first and last line of each kind, and bar
         self.epoch: float | None = None  # that the announcement names, or a line of the section
         self.held_out = "val"
 
@@ -358,7 +360,10 @@ class EvaluationLoop:
         else:
             self.is_open = self._goes_on(line)
         if self.is_open:
-            self._last[line.pattern] = [*self._last.get(line.pattern, [])[:1], line]
+            kind = (
+                None if line.pattern.role == "bar" else line.pattern
+            )  # the end of a bar may have another shape
+            self._last[kind] = [*self._last.get(kind, [])[:1], line]
         return self.is_open
 
     def _goes_on(self, line: ParsedLine) -> bool:

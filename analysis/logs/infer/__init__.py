@@ -111,12 +111,13 @@ def infer(data: bytes, title: str = "inferred", records: int = 0, passes: int = 
         chosen = _chosen(candidates, main, lines) if main else []
     if main is None or not chosen:
         return None
-    bars = [line for line in chosen if line.role == "bar" and "epoch" not in line.columns]
-    passes = blocks.passes(bars[0]) if len(bars) == 1 else passes
-    if (records or bars) and (ends := blocks.first_below_passes(main, passes)) is not None:
+    bars = [line for line in chosen if line.role == "bar"]
+    nameless = [bar for bar in bars if "epoch" not in bar.columns]
+    passes = blocks.passes(nameless[0]) if len(nameless) == 1 else passes
+    if (records or nameless) and (ends := blocks.first_below_passes(main, passes)) is not None:
         chosen = [replace(line, ends=ends) if line.shape is main.shape else line for line in chosen]
     opening = [c for c in chosen if not c.metrics and c.role != "tested"]
-    headings = [*found.tables()] if found else announcements.patterns(main, bare, opening)
+    headings = [*found.tables()] if found else announcements.patterns(main, bare, opening, bars)
     chosen = [c for c in chosen if not (headings and c.role == "tested")]  # they announce a loop
     if border := boxes.border(chosen, main, bare):
         chosen, headings = boxes.without_opener(chosen), [*headings, border]
@@ -217,13 +218,15 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
             if above and role in ("train", "part", None):
                 role = "part" if line in body else None
             if line.shape.is_bar:
+                line = _counted(line) if role == "eval" else line
                 role = "bar" if role == "train" else _of_evaluation_bar(line) if role == "eval" else role
             role = "train" if role is None and _rewards_too(line, main) else role
             part = _besides(line, main) if role == "part" else line
             chosen += [replace(part, role=role, ends=ends)] if role and part.columns else []
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "eval_bar": 2, "tested": 2, "epoch": 3}
     chosen.sort(key=lambda line: (-line.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[line.role]))
-    chosen = with_own_names(_average_as_loss(_within_epochs(chosen[:MOST_PATTERNS])))
+    chosen = blocks.with_one_time(chosen[:MOST_PATTERNS])
+    chosen = with_own_names(_average_as_loss(_within_epochs(chosen)))
     chosen = with_classes(with_sets(chosen))
     return sorted(chosen, key=_specific)
 
@@ -335,6 +338,17 @@ def _is_of_stage(name: str, kinds: int) -> bool:
 
 def _is_average_loss(cell: Named) -> bool:
     return cell.column == "loss_avg" and not cell.source.endswith("()")
+
+
+def _counted(bar: Candidate) -> Candidate:
+    """The bar of an evaluation whose own count has the name of a step: `Step: 3/8 |###  | val_loss: 0.5`."""
+    if bar.place is None or bar.place.column not in ("step", "batch") or "total_steps" not in bar.columns:
+        return bar
+    named = {bar.place.column: "count", "total_steps": "total"}
+    return replace(
+        bar,
+        named=tuple(replace(cell, column=named.get(cell.column or "", cell.column)) for cell in bar.named),
+    )
 
 
 def _of_evaluation_bar(line: Candidate) -> str:

@@ -64,18 +64,23 @@ def total(candidate: Candidate) -> int | None:
     return Counter(totals).most_common(1)[0][0] if totals else None
 
 
-def patterns(main: Candidate, lines: Sequence[bytes], opening: Sequence[Candidate] = ()) -> list[LineTable]:
+def patterns(
+    main: Candidate,
+    lines: Sequence[bytes],
+    opening: Sequence[Candidate] = (),
+    bars: Sequence[Candidate] = (),
+) -> list[LineTable]:
     """A pattern for each line that announces a loop whose lines look like the records.
 
-    `opening` are the lines that only say where the records below them stand.
+    `opening` are the lines that only say where the records below them stand. A bar may end in another shape.
     """
-    totals = totals_of(main)
-    trained = _trained_totals(main, totals, lines)
+    counted = _counted([main, *(bar for bar in bars if bar.shape is not main.shape)])
+    trained = _trained_totals(counted, lines)
     usual = trained.most_common(1)[0][0] if trained else None
-    texts: dict[str, None] = {} if totals else _announced_apart(main, lines, opening)
-    for row in range(len(totals)):
-        if totals[row] != usual and (totals[row - 1] == usual or row == 0):
-            text = announcement(lines, main.shape.lines[row])
+    texts: dict[str, None] = {} if counted else _announced_apart(main, lines, opening)
+    for (_, before), (number, size) in pairwise([(-1, usual), *counted]):
+        if size != usual and before == usual:
+            text = announcement(lines, number)
             if text is not None:
                 texts[re.sub(r"\d+", "0", text)] = None
     only = usual if len(trained) == 1 else None
@@ -84,12 +89,20 @@ def patterns(main: Candidate, lines: Sequence[bytes], opening: Sequence[Candidat
     return [replace(table, total=only) for table in tables if table]
 
 
-def _trained_totals(main: Candidate, totals: Sequence[int], lines: Sequence[bytes]) -> Counter[int]:
+def _counted(records: Sequence[Candidate]) -> list[tuple[int, int]]:
+    """The number of each line of the records, and what it counts to."""
+    return sorted(
+        numbered for line in records for numbered in zip(line.shape.lines, totals_of(line), strict=False)
+    )
+
+
+def _trained_totals(counted: Sequence[tuple[int, int]], lines: Sequence[bytes]) -> Counter[int]:
     """The totals that records count to, but for those of loops that a line above announces."""
-    begins = [row for row in range(len(totals)) if row == 0 or totals[row] != totals[row - 1]]
-    announced = {row: announcement(lines, main.shape.lines[row]) is not None for row in begins}
-    loops = {totals[row] for row in begins} - {totals[row] for row in begins if not announced[row]}
-    return Counter(each for each in totals if each not in loops) or Counter(totals)
+    begins = [line for before, line in pairwise([(-1, -1), *counted]) if line[1] != before[1]]
+    trained = {size for number, size in begins if announcement(lines, number) is None}
+    loops = {size for _, size in begins} - trained
+    sizes = [size for _, size in counted]
+    return Counter(size for size in sizes if size not in loops) or Counter(sizes)
 
 
 def _announced_apart(

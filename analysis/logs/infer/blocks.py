@@ -16,6 +16,7 @@ from gputel.analysis.logs.infer.counters import integers
 from gputel.analysis.logs.infer.named import places_alone
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS
 from gputel.analysis.logs.line_kinds import CIRCUMSTANCES
+from gputel.analysis.logs.names import legal
 from gputel.analysis.logs.patterns import lazy_regex
 
 # indented, or behind a bullet; \xe2 begins drawn ones
@@ -25,6 +26,7 @@ _HELD_OUT = lazy_regex(
     rb"(?i)\W*(?:eval\w*|vali?|valid\w*|test(?:ing)?|dev)(?![a-z])"
 )  # beside `Train epoch 1`
 _OVER = lazy_regex(rb"(?i)\b(?:finish\w*|done|end(?:s|ed)?|complet\w*|over|took|elapsed)\b")
+_OF_STEP = lazy_regex(r"(?i)\b(?:step|iteration|iter|batch)\b")
 _LONGEST = 200  # lines of a body
 _MOSTLY = 0.8
 _SHOWS = 4  # headers
@@ -179,6 +181,17 @@ def first_of(
     near = [line for line in others if abs(line.shape.count - main.shape.count) <= 1 and line.speaks]
     near += [line for line in others if _stands_above(line, footer, lines)]
     return min([main, *near], key=lambda line: line.shape.first)
+
+
+def with_one_time(chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Leaves their own names to the times of the parts of a record that also gives its `Iteration time`."""
+    timed = {cell for line in chosen if line.role == "part" for cell in line.named if cell.column == "dt_ms"}
+    whole = {cell for cell in timed if _OF_STEP.search(cell.source)}
+    own = timed - whole if whole else set()
+    return [
+        replace(line, named=tuple(replace(c, column=legal(c.source)) if c in own else c for c in line.named))
+        for line in chosen
+    ]
 
 
 def opening(

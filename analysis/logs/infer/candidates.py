@@ -69,8 +69,12 @@ class Candidate:
 
     @property
     def place_rank(self) -> int:
-        """docs/parse.md, rule 10: an update goes before an iteration, and that before a batch."""
-        return _PLACES.index(self.place.column or "") if self.place else len(_PLACES)
+        """docs/parse.md, rule 10: an update goes before an iteration, and that before a batch.
+
+        `Total steps: 384`, which an agent has done so far, stands behind them.
+        """
+        rank = _PLACES.index(self.place.column or "") if self.place else len(_PLACES)
+        return rank + len(_PLACES) * bool(self.place and self.place.source.lower().startswith("total"))
 
     @property
     def is_fine(self) -> bool:

@@ -14,7 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gputel.analysis.logs.infer.announcements import ALONE, SIZE, announcement, announcement_of_block, total
+from gputel.analysis.logs.infer.announcements import (
+    ALONE,
+    SIZE,
+    announcement,
+    announcement_of_block,
+    total,
+    totals_of,
+)
 from gputel.analysis.logs.infer.both_sets import measures_both
 from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
 from gputel.analysis.logs.infer.counters import integers, numbers
@@ -65,11 +72,18 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
 def _is_announced(candidate: Candidate, lines: Sequence[bytes]) -> bool:
     """Whether a line above says that an evaluation begins, nearly each time that the count begins anew.
 
-    Lines that count to no total must always be announced, and more than once.
+    Lines that count to no total must always be announced, and more than once. Where those that count to one of two
+    totals never are, they are the records.
     """
-    begins = [candidate.shape.lines[row] for row in _beginnings(candidate)]
-    announced = sum(announcement(lines, number) is not None for number in begins)
-    return announced >= 0.5 * len(begins) if total(candidate) is not None else announced == len(begins) > 1
+    rows = [*_beginnings(candidate)]
+    announced = [announcement(lines, candidate.shape.lines[row]) is not None for row in rows]
+    if total(candidate) is None:
+        return all(announced) and len(rows) > 1
+    totals = totals_of(candidate)
+    never = {totals[row] for row in rows} - {
+        totals[row] for row, is_ in zip(rows, announced, strict=True) if is_
+    }
+    return sum(announced) >= 0.5 * len(rows) and not never
 
 
 def _is_result(candidate: Candidate, lines: Sequence[bytes]) -> bool:

@@ -93,6 +93,12 @@ def _evaluates_again(line: Candidate, main: Candidate, header: Candidate | None)
     return both and trains and line.place is None and header is None
 
 
+def _ends_bar(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
+    """A line that gives the losses of the epoch whose batches a bar above it has shown."""
+    named = main.shape.is_bar and "epoch" in main.columns and "loss" in line.columns and not line.shape.is_bar
+    return named and _evaluates_epoch(line, main, header)
+
+
 def _is_part(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
     if line.place is not None or (header is None and line.loses and _says_the_same(line, main)):
         return False  # `total: 48s` for `total: 182ms` makes a record, too
@@ -251,6 +257,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_gives_result, "eval"),
     (lambda line, *_: line.role == "eval", None),
     (_follows, "part"),
+    (_ends_bar, "train"),
     (_evaluates_epoch, "eval"),
     (_opens_epoch, "epoch"),
     (_scores_apart, "eval"),

@@ -40,6 +40,33 @@ def test_loop_that_looks_like_the_records_is_announced_by_a_pattern() -> None:
     assert (table.role, table.line, table.needle) == ("evaluates", r"Eval \d+ begins\.\.\.", "begins")
 
 
+def test_lines_of_both_kinds_are_no_loop_where_one_of_their_totals_is_never_announced() -> None:
+    train = [f"step {i}/20 - loss: {9 / i:.3f}" for i in (5, 10, 15, 20)]
+    evaluation = ["Eval begin...", "step 5/5 - loss: 0.625"]
+    made, lines = found(*(["Epoch 1/2", *train, *evaluation] * 2), *evaluation)
+    kept = [line for line in loops.without_evaluations(made, lines) if line.metrics]
+    assert [announcements.total(line) for line in kept] == [20]
+
+
+def test_bar_whose_end_has_another_shape_is_told_from_that_of_an_evaluation(
+    read: Callable[[str], Log],
+) -> None:
+    def bar(total: int, loss: float) -> str:
+        rows = [
+            f"\rstep {i}/{total} [{'=' * i}>..] - loss: {loss + 1 / i:.4f} - ETA: 2s"
+            for i in range(2, total, 2)
+        ]
+        return "".join([*rows, f"\rstep {total}/{total} [{'=' * total}] - loss: {loss:.4f} - 18ms/step\n"])
+
+    log = read("".join(f"Epoch {i}/3\n{bar(20, 9 / i)}Eval begin...\n{bar(6, 8 / i)}" for i in (1, 2, 3)))
+    assert log.records.select("step", "loss").rows() == [(1, 9.0), (2, 4.5), (3, 3.0)]
+    assert log.evals.select("step", "name", "value").rows() == [
+        (1, "val_loss", 8.0),
+        (2, "val_loss", 4.0),
+        (3, "val_loss", 2.6667),
+    ]
+
+
 def blocks(announcement: str) -> str:
     """Epochs whose figures look like those of an evaluation below every fifth of them."""
     train = "[03.24.23|09:{0:02}:03] Training epoch: {0}\n[03.24.23|09:{0:02}:13] \tmean_loss: {1}\n"
