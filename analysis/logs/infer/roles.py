@@ -88,7 +88,7 @@ def _evaluates_epoch(line: Candidate, main: Candidate, header: Candidate | None)
 
 def _evaluates_again(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
     """A line with both losses, `Train: 2.5 Val: 2.7`, below records that have a loss of their own."""
-    both = {"loss", "val_loss"} <= {*line.columns} and line.role == "mixed"
+    both = {"loss", "val_loss"} <= {*line.columns} and line.role == "mixed" and line.shape.count > 1
     trains = "loss" in main.columns and "val_loss" not in main.columns
     return both and trains and line.place is None and header is None
 

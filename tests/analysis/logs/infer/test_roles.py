@@ -326,3 +326,10 @@ def test_training_and_validation_loss_by_the_names_of_their_sets(read: Callable[
     losses = log.evals.filter(name="val_loss").select("after", "step", "value").rows()
     assert losses[:-1] == [(20 * at, 20 * at + 20, 60.5 - at) for at in (5, 10, 15, 20)]
     assert (losses[-1], log.records.height) == ((None, 500, 35.5), 25)
+
+
+def test_row_of_numbers_below_lines_of_both_losses_is_no_evaluation(read: Read) -> None:
+    records = "".join(f"iteration {i} | cost: {9 / i:.4f}\n" for i in range(1, 11))
+    both = "".join(f"{i}-Epoch train err:{8 / i:.4f} test err:{9 / i:.4f}\n" for i in range(1, 4))
+    log = read(f"{records}{both}J =\n\n   1.5363e-02   1.0495e-02   7.1697e-03   4.8980e-03   3.3461e-03\n")
+    assert max(log.evals["line"], default=0) <= 13
