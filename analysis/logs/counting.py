@@ -11,7 +11,8 @@ from collections.abc import Mapping
 import polars as pl
 
 from gputel.analysis.logs.announced_epochs import AnnouncedEpochs
-from gputel.analysis.logs.drafts import EvaluationLoop, ParsedLine
+from gputel.analysis.logs.drafts import ParsedLine
+from gputel.analysis.logs.evaluation_loops import EvaluationLoop
 from gputel.analysis.logs.line_kinds import LinePlan
 from gputel.analysis.logs.patterns import Pattern
 

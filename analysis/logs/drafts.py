@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gputel.analysis.logs import names
 from gputel.analysis.logs.frames import Row
 from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, PLACES, LinePlan
 from gputel.analysis.logs.patterns import Pattern
@@ -314,90 +313,3 @@ class Stages:
     def _next_attempt(self) -> None:
         self._attempt += 1
         self._last, self._epochs, self._count, self._last_eval = {}, {}, {}, _NEVER
-
-
-TOTALS = ("length", "total_steps", "total")
-
-
-class EvaluationLoop:
-    """Lines that look like records and evaluate: a loop that a line announces, or a section of a held-out set.
-
-    Lines of a loop count to another total than records do; where these have none, it goes on until a line says a
-    place. A section goes on until a line says that the ones below train.
-    """
-
-    def __init__(self) -> None:
-        self.is_open = self.is_section = False
-        self._total: float | None = None  # of the records before it
-        self._begun = False  # whether a record was read before
-        self._last: dict[
-            Pattern | None, list[ParsedLine]
-        ] = {}  # its first and last line of each kind, and bar
-        self.epoch: float | None = None  # that the announcement names, or a line of the section
-        self.held_out = "val"
-
-    def counts(self, cells: Mapping[str, float]) -> None:
-        """Notes the total of a record."""
-        self._total = _total(cells) or self._total
-        self._begun = self._begun or bool(cells)
-
-    def begin(self, line: ParsedLine) -> None:
-        """Opens the loop; above the first record only its announcement can tell the total of the records."""
-        total = line.pattern.total
-        self._total = self._total or total
-        self.is_section = line.pattern.role == "validates"
-        self.is_open = self._begun or self.is_section or total is not None
-        self.epoch = line.cells.get("epoch")
-        self.held_out = names.held_out_set(line.texts.get("set", "val"))
-
-    def end(self) -> None:
-        self.is_open = self.is_section = False
-
-    def takes(self, line: ParsedLine) -> bool:
-        """Whether the line is of the loop; a record with the total from before ends the loop."""
-        if self.is_section:
-            self.epoch = line.cells.get("epoch", self.epoch)
-        else:
-            self.is_open = self._goes_on(line)
-        if self.is_open:
-            kind = (
-                None if line.pattern.role == "bar" else line.pattern
-            )  # the end of a bar may have another shape
-            self._last[kind] = [*self._last.get(kind, [])[:1], line]
-        return self.is_open
-
-    def _goes_on(self, line: ParsedLine) -> bool:
-        if self._total is None:
-            return line.shape.place is None and "epoch" not in line.cells
-        total = _total(line.cells)
-        return line.pattern.role == "part" or (total is not None and total != self._total)
-
-    def forget(self, line: ParsedLine) -> None:
-        """Leaves its figures to a line that gives the result; in a section a line of other figures is none."""
-        gives_loss = any("loss" in name.lower() for name in (*line.shape.columns, *line.shape.evals))
-        if gives_loss or not self.is_section:
-            self._last = {}
-
-    def result(self) -> list[ParsedLine]:
-        """Its last lines, of a loop that came to its end and that no line with the result follows.
-
-        In a section only a single line is a result, or the last of its count: a batch's own figure is none.
-        """
-        kinds, self._last = list(self._last.values()), {}
-        if self.is_section:
-            return [lines[-1] for lines in kinds if len(lines) == 1 or _ends(lines[-1])]
-        return (
-            [lines[-1] for lines in kinds] if all(_ends(lines[-1], anywhere=True) for lines in kinds) else []
-        )
-
-
-def _ends(line: ParsedLine, *, anywhere: bool = False) -> bool:
-    """Whether the line counts to its total; one that counts to none may stand `anywhere`."""
-    total = _total(line.cells)
-    if total is None:
-        return anywhere
-    return line.cells.get("index", line.shape.step(line.cells, False)) == total
-
-
-def _total(cells: Mapping[str, float]) -> float | None:
-    return next((cells[name] for name in TOTALS if name in cells), None)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from gputel.analysis.logs import names
 from gputel.analysis.logs.columnwise import Columnwise
 from gputel.analysis.logs.counting import Counting
-from gputel.analysis.logs.drafts import EvaluationLoop, OpenRecord, ParsedLine, Stages
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
+from gputel.analysis.logs.evaluation_loops import EvaluationLoop
 from gputel.analysis.logs.evaluations import Evaluations
 from gputel.analysis.logs.frames import Rows
 from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, stretches

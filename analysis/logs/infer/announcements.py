@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gputel.analysis.logs.drafts import TOTALS
+from gputel.analysis.logs.evaluation_loops import TOTALS
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.counters import integers
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_words

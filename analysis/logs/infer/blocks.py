@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise, zip_longest
 
-from gputel.analysis.logs.infer.candidates import OFTEN, Candidate
+from gputel.analysis.logs.infer.candidates import OFTEN, Candidate, is_best
 from gputel.analysis.logs.infer.counters import integers
 from gputel.analysis.logs.infer.named import places_alone
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS
@@ -66,7 +66,7 @@ def header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None
     if main.role == "eval":  # a line below it announces the next one
         near = [line for line in near if line.shape.first < main.shape.first]
     if any(line.role == "epoch" and _is_near(line, main) for line in candidates):
-        near = [line for line in near if not _HELD_OUT.match(line.shape.english[0])]
+        near = [line for line in near if not (_HELD_OUT.match(line.shape.english[0]) or _is_best(line))]
     return max(near, key=lambda line: (-line.place_rank, line.shape.count), default=None)
 
 
@@ -82,6 +82,7 @@ def footer(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None
         line
         for line in candidates
         if _says_step(line)
+        and not _is_best(line)
         and not (line.evidence or line.is_measured or line.shape.is_bar or line.shape.is_boxed)
     ]
     if any(line.shape.first < main.shape.first and _is_near(line, main) for line in places):
@@ -284,6 +285,11 @@ def _alternate(header: Candidate, main: Candidate) -> bool:
         return True
     below = [bisect(main.shape.lines, number) for number in header.shape.lines]
     return 2 * len(set(below)) > len(below)
+
+
+def _is_best(line: Candidate) -> bool:
+    """Whether its place is that of the best so far: `Current best epoch: 3`."""
+    return line.place is not None and is_best(line.place.source)
 
 
 def _says_step(line: Candidate) -> bool:

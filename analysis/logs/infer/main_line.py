@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gputel.analysis.logs.infer import blocks
-from gputel.analysis.logs.infer.both_sets import measures_both
+from gputel.analysis.logs.infer.both_sets import measures_both, mirrors
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.other_domains import learns
 from gputel.analysis.logs.infer.roles import SAVES
@@ -74,7 +74,12 @@ def _without_loss(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Ca
         replace(line, role="train")
         for line in candidates
         if line.role in ("other", "train")
-        and (line.tells_training or _rewards_below(line, candidates) or (line.errs and learns(lines)))
+        and (
+            line.tells_training
+            or _rewards_below(line, candidates)
+            or (line.errs and learns(lines))
+            or (in_epochs and any(mirrors(line, evaluation) for evaluation in evals))
+        )
     ]
     trained = [line for line in rewards if evals and _TRAINS.search(line.shape.spoken)]
     best = max(trained or evals or rewards, key=lambda line: line.shape.count, default=None)

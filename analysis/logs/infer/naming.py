@@ -83,6 +83,7 @@ _PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
 )
 # `fps step`, a speed, and `Local Epoch` of a client, which begins again in each round
 _NO_PLACE = re.compile(r"(?i)(?:(?:fps|sps|ips|speed|throughput)[\W_]|local[\W_]epochs?$)")
+_OF_TIME = re.compile(r"(?i)\b(?:time|took|duration|elapsed)\b")
 _BEFORE_PLACES = frozenset("at after results metrics scores set".split())  # `Eval results step 500`
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
 
@@ -359,6 +360,8 @@ def _sane(cell: Named, column: Sequence[bytes]) -> Named:
         return replace(cell, column=legal(cell.source))  # counted within each episode
     if cell.column == "epoch" and cell.source.lower() == "e" and declines(column):
         return replace(cell, column=legal(cell.source))  # a share of random actions
+    if cell.column == "epoch" and _OF_TIME.search(cell.source) and has_fractions(column):
+        return replace(cell, column=legal(cell.source))  # `Time taken for epoch: 0.27 mins`
     if cell.column == "lr" and ("/" in (cell.unit or "") or _is_speed(cell, column)):
         return replace(cell, column=legal(cell.source))
     if cell.column in PLACES and cell.unit not in (None, "s"):

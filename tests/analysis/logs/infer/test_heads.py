@@ -71,3 +71,17 @@ def test_layers_of_a_printed_model_are_no_header(read: Read) -> None:
         + log_of("Epoch {e}\n  Training loss: {loss:.3f}\n  Val loss: {val:.3f} acc: {acc:.3f}\n")
     )
     assert log.records["loss"].to_list() == [round(2 / e, 3) for e in EPOCHS]
+
+
+@pytest.mark.parametrize("below", ["Time taken for epoch :  0.2{e}  mins\n", "Current best epoch: {e}\n"])
+def test_times_and_best_epochs_below_the_figures_are_no_places(below: str, read: Read) -> None:
+    figures = "Final train loss : {x:.4f}\nFinal train f1 : 0.{e}5\nFinal validation loss : {y:.4f}\n"
+    text = "Starting epoch :  {e}\n" + figures + below
+    log = read("".join(text.format(e=e, x=3 / (e + 1), y=4 / (e + 1)) for e in range(8)))
+    assert log.records.select("step", "epoch").rows() == [(e, e) for e in range(8)]
+    assert log.evals.select("step", "value").rows() == [(e, round(4 / (e + 1), 4)) for e in range(8)]
+
+
+def test_epoch_behind_the_word_time_is_the_place_of_the_line(read: Read) -> None:
+    log = read("".join(f"Time taken for epoch {e}: 12.{e} s, loss: {3 / e:.4f}\n" for e in range(1, 9)))
+    assert log.records["step"].to_list() == [*range(1, 9)]

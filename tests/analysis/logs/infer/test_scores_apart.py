@@ -137,3 +137,18 @@ def test_a_test_of_each_new_best_model_has_names_of_its_own(read: Read) -> None:
     tests = [f"Epoch {e} Test, MAE: {8 / e:.3f}\n" * (e in (2, 7, 9)) for e in range(1, 13)]
     log = read("".join(line + test for line, test in zip(lines, tests, strict=True)))
     assert evaluations(log) == {"MAE": [*range(1, 13)], "test_MAE": [2, 7, 9]}
+
+
+@pytest.mark.parametrize("figures", [" - CE: {x:.4f}, KL: 2.{e}, acc: 0.{e}5", " CE: {x:.4f} | KL: 2.{e}"])
+def test_a_training_that_mirrors_the_evaluation_is_a_record_without_a_loss(figures: str, read: Read) -> None:
+    text = f"Epoch {{e}}\n  Train{figures}\n  Val  {figures}\n"
+    log = read("".join(text.format(e=e, x=3 / e) for e in range(1, 9)))
+    assert log.records["step"].to_list() == [*range(1, 9)]
+    assert "loss" not in log.records.columns
+    assert log.evals["step"].unique(maintain_order=True).to_list() == [*range(1, 9)]
+
+
+def test_other_measures_of_a_training_are_no_records_beside_evaluations(read: Read) -> None:
+    text = "Epoch {e}\n  Train time: 2.{e}, size: 0.5{e}\n  Val CE: 0.{e}, KL: 1.{e}\n"
+    log = read("".join(text.format(e=e) for e in range(1, 9)))
+    assert log.records.is_empty()

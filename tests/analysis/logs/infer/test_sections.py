@@ -149,3 +149,16 @@ def test_the_best_so_far_of_a_validation_is_no_evaluation(read: Callable[[str], 
     tests = ("Cross validation...\n" + figures.format(e=e, x=4 / e, y=3.9 / e) for e in range(1, 9))
     log = read("".join(line + test for line, test in zip(lines, tests, strict=True)))
     assert log.evals.select("step", "name").rows() == [(e, "val_loss") for e in range(1, 9)]
+
+
+def test_second_line_of_an_epoch_in_a_section_trains_where_no_heading_says_so(read: Read) -> None:
+    """The model is evaluated once before it trains, and only later epochs have a heading for the training."""
+    line = "epoch: {e}, loss is: {x:.4f}, acc is: {a:.4f}\n"
+    text = "testing in eval mode\n" + line.format(e=0, x=2.5, a=0.1)
+    for e in EPOCHS:
+        trained, tested = line.format(e=e - 1, x=2 / e, a=0.5), line.format(e=e - 1, x=3 / e, a=0.4)
+        text += f"{trained}testing in eval mode\n{tested}now continue training\n"
+    log = read(text)
+    assert log.records.select("step", "loss").rows() == [(e - 1, round(2 / e, 4)) for e in EPOCHS]
+    losses = log.evals.filter(name="val_loss").select("step", "value").rows()
+    assert losses == [(0, 2.5), *((e - 1, round(3 / e, 4)) for e in EPOCHS)]
