@@ -180,6 +180,7 @@ def _total_of_another(log: ParsedRows) -> Iterator[Doubt]:
     first, second = runs.rows(named=True)
     began = log.events.filter((pl.col("kind") == "restart") & (pl.col("text") == BEGIN_AGAIN)).height
     goes_on = second["step"] is not None and 1 < second["step"] < first["end"]
+    goes_on = goes_on and second["step"] != first["step"]  # every tenth step counts anew
     epochs, records = (rows["line"] for rows in (log.events.filter(kind="epoch"), log.records))
     are_below = min(records) < min(epochs, default=0) and max(epochs, default=0) > max(records)
     if (

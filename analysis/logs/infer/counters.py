@@ -11,7 +11,7 @@ from gputel.analysis.logs.patterns import lazy_regex
 from gputel.analysis.logs.values import seconds
 
 SAMPLES = lazy_regex(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
-NUMBERED = lazy_regex(r"(?i)(?:model|seed|run|fold|trial|split)s?")  # `Model 3 test rmse = 1.2`
+NUMBERED = lazy_regex(r"(?i)(?:model|seed|run|fold|trial|split|subject)s?")  # `Model 3 test rmse = 1.2`
 _DIGIT = lazy_regex(rb"\d")
 _SEVERAL = 6  # values, of which a counter has more than two
 _ALWAYS, _LONG = 10, 1000.0  # so many times of so many seconds that always rise are no step times

@@ -18,6 +18,7 @@ from gputel.analysis.logs.infer.shapes import CUTOFF, ORDINAL, PADDED, UNIT, Lin
 _ANY = r"\S+(?: \S+)?"
 # the rest of a date that another process wrote into the number: `2.042026-05-31 10:15:32`
 _DATE = r"-\d\d-\d\d[ T]"
+_GLUED = "[A-Z]{4,}:"  # a line of another program that begins behind the last figure: `0.85WARNING:`
 _NUMBER = f"(?:{values.GRAMMAR.decode()}|N/A|n/a|None|null|-)"
 _IGNORED = {"number": _NUMBER, "clock": values.TIME_GRAMMAR.decode()}
 _PLAIN = r"[^\s|,;]+"  # enough to recognize a torn line
@@ -203,7 +204,7 @@ def _end(shape: LineShape, at: int) -> str:
     if not rest:
         if shape.slots > at + 1:
             return ""
-        return r"(?![\w.,+-]*\w)" if _is_row(shape) else rf"(?![\w.]*\w|{_DATE})"
+        return r"(?![\w.,+-]*\w)" if _is_row(shape) else rf"(?!(?!{_GLUED})[\w.]*\w|{_DATE})"
     whole = shape.slots == at + 1 and len(rest) <= _LONGEST_END
     return _literal(rest if whole else rest[:2].rstrip())
 

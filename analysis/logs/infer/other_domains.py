@@ -50,6 +50,7 @@ _WINS = lazy_regex(r"(?i)(?:wins?|won|draws?)$")
 # of no other trade
 _SET_LOSS = lazy_regex(r"(?i)^(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?)[ _]loss$")
 _NAMED_LOSS = lazy_regex(r"(?i)loss(?:es)?(?:[ _.(-]*(?:avg|mean|value)\W*)?$")
+_PART_OF_LOSS = lazy_regex(r"(?i)loss_[a-z]")
 _LEARNS = lazy_regex(r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss)$")
 _POLICY = lazy_regex(r"(?i)^(?:loss_(?:pi?|policy|actor)|(?:pi|policy|actor)_loss)$")
 _VALUE = lazy_regex(rb"(?i)(?<![a-z])loss_v(?![a-z])")
@@ -134,11 +135,15 @@ def _is_of_another_trade(line: Candidate) -> bool:
 def _loses_otherwise(line: Candidate) -> bool:
     """Whether a line that names its place gives a loss of no other trade, or any loss beside its epoch.
 
-    A network of physics has a data loss beside the one of its equations, one of molecules an energy loss.
+    A network of physics has a data loss beside the one of its equations, one of molecules an energy loss. Several
+    parts, `loss_critic` and `loss_entropy`, are of no other trade, either.
     """
     if line.place is None or line.place.guessed:
         return False
-    losses = [value.source.encode() for value in line.named if _NAMED_LOSS.search(value.source)]
+    sources = [value.source for value in line.named]
+    parts = [source for source in sources if _PART_OF_LOSS.match(source)]
+    named = [source for source in sources if _NAMED_LOSS.search(source)]
+    losses = [source.encode() for source in (named or (parts if len(parts) > 1 else []))]
     return any(not _OTHER_LOSS.search(source) or "epoch" in line.columns for source in losses)
 
 

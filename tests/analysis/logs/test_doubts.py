@@ -171,6 +171,10 @@ def test_bars_above_the_line_of_the_second_epoch_are_doubtful(read: Read) -> Non
     bar = "20/20 [====] - 2s - loss: {}\n"
     log = read(bar.format(2.5) + "".join(f"Epoch {e}/9\n{bar.format(2 / e)}" for e in range(2, 10)))
     assert kinds(log) == ["two-totals"]
+    every_tenth = [
+        line(f"{step}/{end}", 9.5 - step / 999) for end in (200, 900) for step in range(10, end, 10)
+    ]
+    assert kinds(read("".join(every_tenth))) == []
     longer = [line(f"{step}/{total}", 9.5 - step / 9) for total in (9, 18) for step in range(1, total + 1)]
     assert kinds(read("".join(longer))) == []
 

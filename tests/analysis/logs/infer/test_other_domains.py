@@ -24,6 +24,7 @@ def text(line: str, count: int = 30) -> bytes:
         '10.0.0.1 "GET /train?step={0}&loss={1:.3f} HTTP/1.1" 200',
         "[{0}/40] Building CXX object loss.o time {1:.2f}s",
         "step={0} users=10 rps={1:.2f} p95_ms=12.5",
+        "step={0} requests=10 loss_rate={1:.2f} replies=9.5",
         "step {0} data loss: {1:.3f} cpu: 12",
         "trade {0} profit 12.5 loss {1:.3f}",
         "round {0} win {0} loss {0}",
@@ -42,6 +43,7 @@ def test_line_of_another_trade_is_no_record(line: str) -> None:
     [
         "step {0} loss: {1:.3f} heat_loss: {1:.2f}",
         "step {0} loss: {1:.3f} latency: 12.5 errors: 0",
+        "iter={0} reward=9.5 loss_critic={1:.3f} loss_entropy=0.57 requests_sent=1.18",
         "step {0} data loss: {1:.3f} physics loss: 0.{0:03d}",
         "epoch {0} energy loss: {1:.3f} force loss: 0.5",
         "epoch {0} heat loss: {1:.3f}",

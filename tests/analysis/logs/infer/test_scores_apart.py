@@ -152,3 +152,10 @@ def test_other_measures_of_a_training_are_no_records_beside_evaluations(read: Re
     text = "Epoch {e}\n  Train time: 2.{e}, size: 0.5{e}\n  Val CE: 0.{e}, KL: 1.{e}\n"
     log = read("".join(text.format(e=e) for e in range(1, 9)))
     assert log.records.is_empty()
+
+
+def test_number_of_a_subject_is_no_step(read: Read) -> None:
+    """A network is trained for each of them, and the best evaluation of each is printed."""
+    line = "Training on subject {n}\nSubject: {n}   seed 1   time: 1.5 m   valid_acc: 0.8{n}   valid_loss: 0.6{n}\n"
+    log = read("".join(line.format(n=n) for n in range(1, 9)))
+    assert evaluations(log) == {"valid_acc": [None] * 8, "val_loss": [None] * 8}

@@ -35,3 +35,10 @@ def test_record_with_text_at_the_end_of_its_last_number_is_rejected(read: Read) 
     rows[40] += "s"
     log = read("\n".join(rows) + "\n")
     assert (log.records.height, [reject.line for reject in log.rejects]) == (79, [41])
+
+
+def test_line_of_another_program_may_begin_behind_the_last_number(read: Read) -> None:
+    rows = [f"[ {at} Epoch:[0/2]] d_loss: {9 / at:.4f}, g_loss: {7 / at:.4f}" for at in range(1, 20)]
+    rows[9] += "WARNING:root:From saver.py: remove_checkpoint is deprecated"
+    log = read("\n".join(rows) + "\n")
+    assert log.records["g_loss"].to_list() == [round(7 / at, 4) for at in range(1, 20)]
