@@ -45,7 +45,7 @@ from gputel.analysis.logs.patterns import RECORDS, lazy_regex
 
 MOST_LINES = 40_000
 MOST_SHAPES = 1_000
-MOST_PATTERNS = 40
+MOST_PATTERNS = 60
 _CROWD = 200  # shapes
 # `Loss for fold 3: 0.5` sums up
 _OF_RUN = lazy_regex(r"(?i)\b(?:for|of) (?:fold|split|trial|seed|run) ?#? ?$")
@@ -224,7 +224,8 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
             part = _besides(line, main) if role == "part" else line
             chosen += [replace(part, role=role, ends=ends)] if role and part.columns else []
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "eval_bar": 2, "tested": 2, "epoch": 3}
-    chosen.sort(key=lambda line: (-line.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[line.role]))
+    cuts = len(chosen) > MOST_PATTERNS  # but not the lines that say where the others stand
+    chosen.sort(key=lambda line: (cuts and bool(line.metrics), -cuts * line.shape.count, rank[line.role]))
     chosen = blocks.with_one_time(chosen[:MOST_PATTERNS])
     chosen = with_own_names(_average_as_loss(_within_epochs(chosen)))
     chosen = with_classes(with_sets(chosen))

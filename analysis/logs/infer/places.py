@@ -19,7 +19,8 @@ from gputel.analysis.logs.names import legal
 from gputel.analysis.logs.patterns import lazy_regex
 
 KINDS = lazy_regex(
-    r"(?i)(?:^|[\W_])(?:class|label|category|layer|head|channel|rank|gpu|device|worker|client)(?:s|[ _]?id)?$"
+    r"(?i)(?:^|[\W_])(?<!per[\W_])"
+    r"(?:class|label|category|layer|head|channel|rank|gpu|device|worker|client)(?:s|[ _]?id)?$"
 )
 _SAVED = lazy_regex(r"(?i)\b(?:checkpoint|ckpt|snapshot)$")  # counts saves, and no steps
 _RATE = lazy_regex(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")

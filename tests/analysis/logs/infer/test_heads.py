@@ -76,12 +76,23 @@ def test_layers_of_a_printed_model_are_no_header(read: Read) -> None:
 @pytest.mark.parametrize("below", ["Time taken for epoch :  0.2{e}  mins\n", "Current best epoch: {e}\n"])
 def test_times_and_best_epochs_below_the_figures_are_no_places(below: str, read: Read) -> None:
     figures = "Final train loss : {x:.4f}\nFinal train f1 : 0.{e}5\nFinal validation loss : {y:.4f}\n"
+    figures += "Final validation f1_per_class : 0.{e}7\n"
     text = "Starting epoch :  {e}\n" + figures + below
     log = read("".join(text.format(e=e, x=3 / (e + 1), y=4 / (e + 1)) for e in range(8)))
     assert log.records.select("step", "epoch").rows() == [(e, e) for e in range(8)]
-    assert log.evals.select("step", "value").rows() == [(e, round(4 / (e + 1), 4)) for e in range(8)]
+    measured = log.evals.partition_by("name", as_dict=True)
+    assert [evals["step"].to_list() for evals in measured.values()] == [[*range(8)]] * 2
 
 
 def test_epoch_behind_the_word_time_is_the_place_of_the_line(read: Read) -> None:
     log = read("".join(f"Time taken for epoch {e}: 12.{e} s, loss: {3 / e:.4f}\n" for e in range(1, 9)))
     assert log.records["step"].to_list() == [*range(1, 9)]
+
+
+def test_epoch_above_more_figures_than_are_read_stays(read: Read) -> None:
+    names = [f"{first}{second}" for first in "abcdefgh" for second in "abcdefgh"]
+    figures = "".join(f"  validation acc_{name}: 0.{{e}}5\n" for name in names)
+    text = "Epoch {e}\n  train loss: {x:.4f}\n" + figures
+    log = read("".join(text.format(e=e, x=3 / e) for e in range(1, 7)))
+    assert log.records["step"].to_list() == [*range(1, 7)]
+    assert log.evals["step"].unique(maintain_order=True).to_list() == [*range(1, 7)]
