@@ -272,9 +272,9 @@ STYLES: dict[str, str] = {
     # - loss: 1.7197 - acc: 0.5893
     "dashes": rf"(?<!\s)\s+-\s+(?P<key>{_DIGITS_FIRST}[A-Za-z][^:]{{0,200}}?):\s*"
     r"(?P<value>\S*(?:\s+(?!-\s)\S+)*?)(?=\s+-\s|\s*$)",
-    # loss:2.085 lr:2e-05   step=3 loss=2.1   loss:  3.11665  memory: 93.46GiB(52.40%)  loss: 6.8536 (6.9458)
-    "words": rf"(?<![A-Za-z_])(?P<key>{_DIGITS_FIRST}[A-Za-z_][\w./@%-]{{0,200}})\s*[:=]\s*"
-    r"(?P<value>[^\s,;(|\]}]+(?:,\d{3}[^\s,;(|\]}]*)*)(?:\s?\((?P<also>[^()]*)\))?",
+    # loss:2.085 lr:2e-05   metrics={'acc': 0.5}   loss:  3.11665  memory: 93.46GiB(52.40%)  loss: 6.8536 (6.9458)
+    "words": rf"(?<![A-Za-z_])(?P<key>{_DIGITS_FIRST}[A-Za-z_][\w./@%-]{{0,200}})['\"]?\s*[:=]\s*"
+    r"(?P<value>(?!\{)[^\s,;(|\]}]+(?:,\d{3}[^\s,;(|\]}]*)*)(?:\s?\((?P<also>[^()]*)\))?",
     # step=3 loss=2.1 msg="step done"
     "equals": rf'(?<![A-Za-z_])(?P<key>{_DIGITS_FIRST}[A-Za-z_][\w./%-]{{0,200}})=(?P<value>"[^"]*"|[^\s,;"]+)',
     # lr: 1.0e-03  recall@thr=0.5: 0.2222  max mem: 3524: two blanks or a tab between pairs
