@@ -85,7 +85,7 @@ class ReadLines:
         return not self._loses and bool(self._given) and self._given <= _TIMES
 
     def kinds(self, looped: Collection[int]) -> list[list[UnreadLine]]:
-        """Lines of inferred patterns, those of one shape together, without some that are no records."""
+        """Lines that were read, those of one shape together, without some that are no records."""
         kinds = ([line for line in lines if line.number not in looped] for lines in self._alike.values())
         return [lines for lines in kinds if lines]
 
@@ -99,7 +99,7 @@ class ReadLines:
     def _look(self, hits: Hits, chunk: Chunk) -> None:
         """Looks for figures that the pattern leaves on its lines."""
         left = SAMPLE - self._looked[hits.pattern]
-        measures = hits.pattern.name.startswith("inferred.") and hits.pattern.role in (*_RECORDS, "eval")
+        measures = hits.pattern.role in (*_RECORDS, "eval")
         measures = measures and any(what.column not in PLACES for what in hits.values)
         for row, line in enumerate(_lines(hits, chunk.data, left) if left > 0 else ()):
             self._looked[hits.pattern] += 1
