@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.parsed_rows import ParsedRows
 
 FEWEST = 10  # fewer records than this show no course
+SEVERAL = 3  # records that may not all be of one step
 BEYOND = 10  # times the last step of the records
 MOST_FALLS = 3  # restarts without a word in the log
 MOST_BETWEEN = 1  # lines between two records that say nothing of a new start
@@ -112,7 +113,7 @@ def one_step(log: ParsedRows) -> Iterator[Doubt]:
     rows = log.records.select("step", "line", *epochs(log)).filter(pl.col("step").is_not_null())
     places = rows.select("step", *epochs(log)).unique()
     is_epoch = bool(epochs(log)) and (places["step"] == places["epoch"]).all()
-    if rows.height >= FEWEST and places.height == 1 and not log.records["rank"].count() and not is_epoch:
+    if rows.height >= SEVERAL and places.height == 1 and not log.records["rank"].count() and not is_epoch:
         yield about_reading(
             "one-step",
             f"all {rows.height:,} records are of step {rows['step'][0]:,}",

@@ -256,8 +256,9 @@ def test_loss_that_counts_is_doubtful(read: Read) -> None:
     assert kinds(read("".join(f"lr: 1e-4 | loss: {at}.0000\n" for at in range(1, 31)))) == ["counting-loss"]
 
 
-def test_size_that_was_read_as_the_step_is_doubtful(read: Read) -> None:
-    assert kinds(read(steps([64] * 30))) == ["one-step"]
+@pytest.mark.parametrize("records", [3, 30])
+def test_size_that_was_read_as_the_step_is_doubtful(records: int, read: Read) -> None:
+    assert kinds(read(steps([64] * records))) == ["one-step"]
 
 
 def test_loss_that_is_the_step_is_doubtful(read: Read) -> None:

@@ -143,6 +143,17 @@ def test_figures_of_a_held_out_set_beside_one_that_is_read_are_doubtful(read: Re
     assert unread(read(training("again: {2:.4f}, test> x = {1:.4f}\n"))) == ["unread-figures"]
 
 
+def test_epochs_above_evaluations_without_a_step_are_doubtful(read: Read) -> None:
+    """Each heading has other words, so that no pattern reads them."""
+    result = "val_loss={0:.4f} val_acc={1:.3f}\n"
+    log = read(
+        "".join(f"{'a' * at} epoch {at} {'b' * at}\n" + result.format(4 / at, at / 19) for at in range(1, 15))
+    )
+    assert unread(log) == ["unread-epochs"]
+    assert log.evals["step"].null_count() == log.evals.height == 28
+    assert unread(read("".join(result.format(4 / at, at / 19) for at in range(1, 15)))) == []
+
+
 def test_epochs_above_records_without_a_step_are_doubtful(read: Read) -> None:
     heading = "===> now epoch {0} of the run\n"
     record = "loss: {0:.4f}, lr: 1e-3\n"
