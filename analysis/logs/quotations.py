@@ -12,8 +12,8 @@ _LONG = 40  # bytes of a sentence without spaces between its words
 LEAST_CODE = 0.4  # share of the lines with content
 
 _WIDE = rb"\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9a\x9b]"  # Chinese and Japanese commas, full stops and colons
-# `#### Data ####` is of a program
-_HEADING = lazy_regex(rb"#{1,6} +(?!.* #+$)[A-Za-z\x80-\xff][^|=]*$|#\d+: ")
+# `#### Data ####` and `# weights:  43` are of programs
+_HEADING = lazy_regex(rb"#{1,6} +(?!.*(?: #+|: *[\d.]+)$)[A-Za-z\x80-\xff][^|=]*$|#\d+: ")
 _SENTENCE = lazy_regex(rb"(?:[-*>] +|\d+\. +)?(?:[A-Z`]|[a-z]+ ).*\s[a-z]{2,}[^=|]*[.!?:;]$")
 _WIDE_SENTENCE = lazy_regex(rb"[^=|]*(?:" + _WIDE + rb")[^=|]*$")
 _STAMPED = lazy_regex(rb"\s*[\[(]?\d{4}-\d\d-\d\d|\s*[IWE]\d{4} |\s*[\[(]?\d\d:\d\d:\d\d")

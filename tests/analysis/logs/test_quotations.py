@@ -50,6 +50,15 @@ def test_heading_between_hashes_is_of_a_program(read: Callable[[str], Log]) -> N
     assert read(text.format("#### Data")).is_empty
 
 
+def test_figure_behind_a_hash_is_of_a_program(read: Callable[[str], Log]) -> None:
+    """R's nnet says how many weights there are, and packages warn in sentences above it."""
+    sentences = "System has not been booted with services as its first process (1). Can't operate.\n"
+    fit = "# {}\ninitial  value 52.4\niter  10 value 20.5\niter  20 value 19.3\nfinal  value 19.3\n"
+    closing = "Accuracy was used to select the best model by the largest value.\n"
+    assert read(sentences + fit.format("weights:  13") + closing).records.height == 2
+    assert read(sentences + fit.format("Weights of a model") + closing).is_empty
+
+
 CODE = """  else if (data.loss_option == {0})
   {{
     const float cost = weight * {0};
