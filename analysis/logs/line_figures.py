@@ -17,13 +17,14 @@ from gputel.analysis.logs.patterns import lazy_regex
 VECTOR = 10  # numbers of one name
 _LONGEST = 40  # of a name
 _NUMBER = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
-_NUMBERS, _TEXT_NUMBERS = lazy_regex(_NUMBER.encode()), lazy_regex(_NUMBER)
+_NUMBERS, _TEXT_NUMBERS = lazy_regex(_NUMBER.encode()), lazy_regex(_NUMBER, re.ASCII)
 _CLOCK = lazy_regex(rb"(?<![\d.:])\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?![.:]?\d)")
 _LETTER = lazy_regex(r"[^\W\d_]")
 # between two values of one name, `recall=[0.1, 0.2]`, or between a number of the name and its value, `rank-1: 0.5`
 _LISTED = lazy_regex(r"\W*[,/(\[+=:]\W*|\s*(?:to|->|\+/-)\s*")
 _BETWEEN_NAMES = lazy_regex(r"[,;|\]}]|\s-\s|\t")
 _WRAPPERS = lazy_regex(r"(?:[\w.]*(?:tensor|array|float\d+)\(|[\s:=(\[{'\"])+$", re.IGNORECASE)
+_SIGNS = lazy_regex(r"^[^\w(%]+|[^\w)%]+$")  # around a name
 _GLUED = lazy_regex(r"[^\W_][-/]$")  # before a number of the word, `BLEU-1`
 _SHARE = lazy_regex(r"\d/\d+ ?[(:]? ?$")  # before per cent of a count
 # behind a number: the rest of a version or a clock, a word that is glued to it, a unit
@@ -94,4 +95,4 @@ def _right_behind(text: str) -> str:
 
 
 def _english(words: str) -> str:
-    return english(words.strip(" \t:=>-|'\"#*").encode()).decode().strip()
+    return _SIGNS.sub("", english(words.encode()).decode())

@@ -54,12 +54,8 @@ class ReadLines:
     """Looks at the first lines of each pattern that reads measures."""
 
     def __init__(self) -> None:
-        self.twice: list[
-            tuple[str, int]
-        ] = []  # measures with two values of which one was read, and their lines
-        self._alike: defaultdict[bytes, list[UnreadLine]] = defaultdict(
-            list
-        )  # by shape, with figures that were not read
+        self.twice: list[tuple[str, int]] = []  # measures that a line gives twice, one of them read; the line
+        self._alike = defaultdict[bytes, list[UnreadLine]](list)  # lines by shape
         self._loses = False  # whether any record gave a loss
         self._given = set[str]()  # what records gave, while none gave a loss
         self._records = 0  # records that were looked at, while none gave a loss
@@ -97,7 +93,7 @@ class ReadLines:
             self._passed += PRINTED_LOSS.search(line) is not None
 
     def _look(self, hits: Hits, chunk: Chunk) -> None:
-        """Looks for figures that the pattern leaves on its lines."""
+        """Looks for measures that a line gives twice, and keeps lines, to look for figures that no column has."""
         left = SAMPLE - self._looked[hits.pattern]
         measures = hits.pattern.role in (*_RECORDS, "eval")
         measures = measures and any(what.column not in PLACES for what in hits.values)

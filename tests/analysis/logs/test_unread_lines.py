@@ -145,6 +145,7 @@ def test_scores_that_no_pattern_reads_are_doubtful(read: Callable[[str], Log]) -
         ("| EpRewMean | {1:.3f} |", ["EpRewMean"]),
         ("epoch {0} F1: tensor([{1:.4f}, {2:.4f}])", ["F1"]),
         ("损失: {1:.4f} 准确率 {2:.4f}", ["loss", "accuracy"]),
+        ("损失{1:.4f}，准确率{2:.4f}", ["loss", "accuracy"]),
         ("reward is {1}", ["reward is"]),
     ],
 )
