@@ -27,7 +27,7 @@ EVIDENCE = frozenset(
 )
 CIRCUMSTANCES = frozenset(
     "dt_ms eta_min total_time_min tok_per_sec mfu lr data_time data_time_s memory memory_mb tflops total_weights "
-    "memory_gib memory_pct train_time_ms epoch_time_s".split()
+    "memory_gib memory_pct train_time_ms epoch_time_s time_s".split()
 )
 # what an agent counts; not every record need be of an update
 COUNTS = re.compile(r"(?i)(?:(?:total|num|env)_)*(?:time_?steps?|frames?|env_?steps?|interactions)")
@@ -82,7 +82,7 @@ def plan(pattern: Pattern, fields: tuple[Field, ...]) -> LinePlan:
         evals = {
             _as_evaluation(n): what
             for n, what in columns.items()
-            if n not in PLACES and n not in CIRCUMSTANCES
+            if n not in PLACES and n.lower() not in CIRCUMSTANCES and not n.startswith("lr_")
         }
         return LinePlan(places, evals, texts, False)
     evals = {name: what for name, what in columns.items() if names.is_evaluation(name)}

@@ -27,6 +27,7 @@ _CHANGES = re.compile(
     rb"(?i)\b(?:chang|adjust|reduc|decreas|lower|drop|decay)\w*[^.:=]{0,30}\b(?:lr\b|learning[ _]rate)"
 )
 SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
+_OF_CHECKPOINT = re.compile(rb"(?i)\W*(?:checkpoint|ckpt|snapshot)\b")  # what was measured before
 _SPOKEN = frozenset({"loss", "lr", "grad_norm", "tok_per_sec"})
 # repeats an evaluation
 _BEST = re.compile(rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b|\bbest \w+ saved\b")
@@ -68,7 +69,10 @@ def _heads(line: Candidate, main: Candidate) -> bool:
 
 def _is_evaluation(line: Candidate, *_: Candidate | None) -> bool:
     """An evaluation with a figure, and not the best one so far once more."""
-    repeats = SAVES.match(line.shape.words[0]) or (line.place is None and _BEST.search(line.shape.spoken))
+    lone = line.shape.count == 1 and _OF_CHECKPOINT.match(line.shape.words[0])
+    repeats = (
+        SAVES.match(line.shape.words[0]) or lone or (line.place is None and _BEST.search(line.shape.spoken))
+    )
     return line.role == "eval" and line.is_measured and (line.is_result or not repeats)
 
 

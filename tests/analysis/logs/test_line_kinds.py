@@ -38,6 +38,12 @@ def test_evaluation_line_gives_no_record_and_its_training_loss_is_an_evaluation(
     assert (line.record, set(line.evals), set(line.columns)) == (False, {"train_loss", "val_loss"}, {"step"})
 
 
+def test_rates_of_groups_and_the_time_are_no_evaluations() -> None:
+    """`{'eval_loss': 1.5, 'lr/vision': 1e-05}`, and `Valid Loss 0.5 | Time 12.5 sec`."""
+    line = planned("epoch", "val_loss", "lr_vision", "Time_s", "val_lrap", role="eval")
+    assert set(line.evals) == {"val_loss", "val_lrap"}
+
+
 @pytest.mark.parametrize(
     ("cells", "zero_based", "step"),
     [
