@@ -26,7 +26,7 @@ from gputel.analysis.logs.infer import (
     settings_of_measures,
     short_sets,
 )
-from gputel.analysis.logs.infer.candidates import Candidate, is_best, make_candidate
+from gputel.analysis.logs.infer.candidates import Candidate, is_best
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
 from gputel.analysis.logs.infer.evaluation_names import with_classes, with_own_names, with_sets
 from gputel.analysis.logs.infer.headings import EVALUATION
@@ -36,6 +36,7 @@ from gputel.analysis.logs.infer.named import Named, is_place
 from gputel.analysis.logs.infer.places import ROUND
 from gputel.analysis.logs.infer.roles import SUMMARY, is_told_apart, role_beside
 from gputel.analysis.logs.infer.settings import without_settings
+from gputel.analysis.logs.infer.shape_roles import make_candidate
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
 from gputel.analysis.logs.infer.slots import words_before
 from gputel.analysis.logs.infer.torn import is_torn

@@ -23,9 +23,10 @@ from gputel.analysis.logs.infer.announcements import (
     totals_of,
 )
 from gputel.analysis.logs.infer.both_sets import measures_both
-from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
+from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.counters import integers, numbers
 from gputel.analysis.logs.infer.named import Named, is_place, places_alone
+from gputel.analysis.logs.infer.shape_roles import as_evaluation
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS, cut, masked
 from gputel.analysis.logs.line_kinds import STEPS
 from gputel.analysis.logs.names import HELD_OUT, TRAINING, is_evaluation, legal

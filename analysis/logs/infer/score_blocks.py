@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gputel.analysis.logs.infer.candidates import Candidate, as_evaluation
+from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE
 from gputel.analysis.logs.infer.named import Named
+from gputel.analysis.logs.infer.shape_roles import as_evaluation
 from gputel.analysis.logs.patterns import lazy_regex
 
 _FEWEST = 3  # lines of a block that begins with a loss

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gputel.analysis.logs.infer.candidates import OFTEN, Candidate, as_evaluation
+from gputel.analysis.logs.infer.candidates import OFTEN, Candidate
+from gputel.analysis.logs.infer.shape_roles import as_evaluation
 
 _TRAINS = re.compile(rb"(?i)t|tr|trn|train")
 _HELD_OUT = re.compile(rb"(?i)v|va|vl|vd|val|vld|te|ts|tst|dv")

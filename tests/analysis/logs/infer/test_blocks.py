@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from gputel.analysis.logs import line_prefixes
-from gputel.analysis.logs.infer import blocks, candidates, shapes
+from gputel.analysis.logs.infer import blocks, candidates, shape_roles, shapes
 
 
 def found(log: str) -> tuple[list[candidates.Candidate], list[bytes]]:
     lines = log.encode().split(b"\n")
     bare = line_prefixes.strip_prefixes(lines)
-    made = (candidates.make_candidate(shape, bare) for shape in shapes.line_shapes(lines, bare))
+    made = (shape_roles.make_candidate(shape, bare) for shape in shapes.line_shapes(lines, bare))
     return [candidate for candidate in made if candidate], lines
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from gputel.analysis.logs.infer import announcements, candidates, loops, shapes
+from gputel.analysis.logs.infer import announcements, candidates, loops, shape_roles, shapes
 from gputel.analysis.logs.log import Log
 
 
 def found(*lines: str) -> tuple[list[candidates.Candidate], list[bytes]]:
     rows = [line.encode() for line in lines]
-    made = (candidates.make_candidate(shape, rows) for shape in shapes.line_shapes(rows, rows))
+    made = (shape_roles.make_candidate(shape, rows) for shape in shapes.line_shapes(rows, rows))
     return [candidate for candidate in made if candidate], rows
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputel.analysis.logs.infer import infer, other_domains, shapes
-from gputel.analysis.logs.infer.candidates import make_candidate
+from gputel.analysis.logs.infer.shape_roles import make_candidate
 
 
 def text(line: str, count: int = 30) -> bytes:

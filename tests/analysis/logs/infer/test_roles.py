@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gputel.analysis.logs.infer import candidates, roles, shapes
+from gputel.analysis.logs.infer import roles, shape_roles, shapes
 from gputel.analysis.logs.log import Log
 
 Read = Callable[[str], Log]
@@ -17,7 +17,7 @@ RECORDS = [f"step {i} loss {9 / i:.3f} lr 3e-4" for i in range(1, 61)]
 def role(*lines: str) -> str | None:
     """The role of the last shape beside the records above it."""
     rows = [line.encode() for line in [*RECORDS, *lines]]
-    main, *_, other = (candidates.make_candidate(shape, rows) for shape in shapes.line_shapes(rows, rows))
+    main, *_, other = (shape_roles.make_candidate(shape, rows) for shape in shapes.line_shapes(rows, rows))
     assert main is not None
     assert other is not None
     return roles.role_beside(other, main, None)
@@ -46,7 +46,7 @@ def test_record_with_text_right_behind_it_is_read_as_the_others_are() -> None:
     )
     rows = [line.encode() for line in [*records, glued, validated]]
     main, bar, evaluation = (
-        candidates.make_candidate(shape, rows) for shape in shapes.line_shapes(rows, rows)
+        shape_roles.make_candidate(shape, rows) for shape in shapes.line_shapes(rows, rows)
     )
     assert main is not None
     assert bar is not None

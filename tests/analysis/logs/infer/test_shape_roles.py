@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from gputel.analysis.logs import formats, line_prefixes
-from gputel.analysis.logs.infer import candidates, line_tables, shapes
+from gputel.analysis.logs.infer import candidates, line_tables, shape_roles, shapes
 from gputel.analysis.logs.log import Log
 
 
 def candidate(*lines: str) -> candidates.Candidate | None:
     rows = [line.encode() for line in lines]
     *_, shape = shapes.line_shapes(rows, rows)
-    return candidates.make_candidate(shape, rows)
+    return shape_roles.make_candidate(shape, rows)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_line_that_says_nothing_of_training_is_no_candidate() -> None:
 def test_pattern_reads_every_line_of_the_shape_and_not_the_timestamps_before_it() -> None:
     lines = [f"12:00:0{i} it={i} >> nll {9 / i:.4f} lr <{i}e-4>".encode() for i in range(1, 9)]
     (shape,) = shapes.line_shapes(lines, line_prefixes.strip_prefixes(lines))
-    made = candidates.make_candidate(shape, lines)
+    made = shape_roles.make_candidate(shape, lines)
     assert made is not None
     table = line_tables.compile_line("train", "train", shape, list(made.named), looks=True)
     pattern = formats.load(table.toml(), "mine", "mine").patterns[0]
