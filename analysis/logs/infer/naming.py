@@ -16,7 +16,6 @@ from gputel.analysis.logs.infer import places, split_names
 from gputel.analysis.logs.infer.counters import (
     SAMPLES,
     declines,
-    drops,
     falls,
     goes_on,
     has_fractions,
@@ -32,7 +31,6 @@ from gputel.analysis.logs.infer.dialects import (
     LONGER,
     LOSSES,
     MEASURE,
-    OPPOSED,
     RATES,
     SETS,
     SHARES,
@@ -42,19 +40,25 @@ from gputel.analysis.logs.infer.dialects import (
 )
 from gputel.analysis.logs.infer.losses import (
     LASTS,
-    is_average,
-    is_sum,
     normal_name,
     with_bare_sets,
     with_loss,
     without_foreign_mean,
 )
 from gputel.analysis.logs.infer.named import PLACES, Named, Slot, is_place
+from gputel.analysis.logs.infer.names_beside import (
+    distinct,
+    global_step,
+    held_out_loss,
+    of_weights,
+    one_time,
+    plain_loss,
+)
 from gputel.analysis.logs.infer.redraws import last_redraw
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.infer.slots import SECONDS, find_slots
 from gputel.analysis.logs.languages import english
-from gputel.analysis.logs.names import BEGINS_HELD_OUT, HELD_OUT, Vocabulary, is_evaluation, legal
+from gputel.analysis.logs.names import HELD_OUT, Vocabulary, legal
 from gputel.analysis.logs.patterns import Field
 from gputel.analysis.logs.values import Scale
 
@@ -62,12 +66,7 @@ _SHORT_SETS = {"v_": "val_", "t_": "train_"}
 SHORT = 5
 _LARGEST_RATE = 10  # of learning, where the name is `rate` alone
 SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
-_INITIAL = re.compile(r"(?i)^initial_")
 _SPLIT = {"loss", "return", "reward"}  # `AverageReturn`
-_ENDS = re.compile(r"(?i)_loss$")
-_HELD_OUT = re.compile(BEGINS_HELD_OUT, re.IGNORECASE)
-_LANGUAGE = re.compile(r"(?i)(?:lm|language[ _]model|gpt)[ _]loss")
-_MEANS = re.compile(r"(?i)_loss_(?:avg|aver|mean)$")
 _GLUED = re.compile(  # `learningRate`, `validloss`
     r"(?<=[a-z])(?=[A-Z][a-z])"
     r"|(?i:(?:(?<=^train)|(?<=^val)|(?<=^valid)|(?<=^test)|(?<=^eval)|(?<=^dev))(?=(?:loss|acc|accuracy|ppl|err|error)$))"
@@ -75,12 +74,7 @@ _GLUED = re.compile(  # `learningRate`, `validloss`
 _EVALUATED = re.compile(rf"(?i)(?:{HELD_OUT}|cv)_loss")  # says the set itself
 _WHOLE = re.compile(r"(?i)(?:total|overall)_loss|loss_(?:total|overall)")  # of `mean loss/overall_loss`
 _QUALIFIERS = frozenset("mean avg average running loss losses train training metrics batch".split())
-_DIGIT_FIRST = re.compile(r"\d{1,3}[A-Za-z]+_\w+")  # `2d_loss`
 _SIZES = frozenset({"depth", "heads", "nodes", "gpus"})  # of a model or a machine, whole numbers elsewhere
-_PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
-    r"(?i)(?:^|[\W_])(?:data|load\w*|batching|forward|fwd|backward|bwd|optim\w*|update|sampl\w*|collect\w*|learn\w*|inference)"
-    r"[ _-]*(?:time|took|duration|secs?|seconds)(?:$|[\W_])"
-)
 # `fps step`, a speed, and `Local Epoch` of a client, which begins again in each round
 _NO_PLACE = re.compile(r"(?i)(?:(?:fps|sps|ips|speed|throughput)[\W_]|local[\W_]epochs?$)")
 _OF_TIME = re.compile(r"(?i)\b(?:time|took|duration|elapsed)\b")
@@ -93,20 +87,11 @@ def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     printed = last_redraw(split_names.complete(find_slots(shape), shape))
     spelled = [replace(slot, key=split_names.set_first(slot.key)) if slot.key else slot for slot in printed]
     named = [_name(slot, shape, words) for slot in _spelled_out(spelled)]
-    named = _of_weights(named)
-    named = without_foreign_mean(with_loss(_global(named, shape), shape), shape)
-    named = _held_out(with_bare_sets(named))
-    named = _distinct(_plain_loss(_one_time(places.find(named, shape))))
+    named = of_weights(named)
+    named = without_foreign_mean(with_loss(global_step(named, shape), shape), shape)
+    named = held_out_loss(with_bare_sets(named))
+    named = distinct(plain_loss(one_time(places.find(named, shape))))
     return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)]
-
-
-def _of_weights(cells: list[Named]) -> list[Named]:
-    """Leaves its own name to a `Norm` beside a bias: it is that of the weights."""
-    if not any(cell.source.lower() in ("bias", "intercept") for cell in cells):
-        return cells
-    return [
-        replace(cell, column=legal(cell.source)) if cell.source.lower() == "norm" else cell for cell in cells
-    ]
 
 
 def _as_printed(cell: Named, slot: Slot) -> Named:
@@ -131,35 +116,6 @@ def _with_set(slot: Slot, sets: dict[str, str]) -> Slot:
     return replace(slot, key=sets[key[:2].lower()] + key[2:]) if key[:2].lower() in sets else slot
 
 
-def _held_out(cells: list[Named]) -> list[Named]:
-    """Names the only loss of an evaluation `val_loss`, whatever the set is called: `validation.lst-loss`.
-
-    One before the training, `Initial validation loss`, is one of them.
-    """
-    evaluated = [cell for cell in cells if cell.column and is_evaluation(_INITIAL.sub("", cell.column))]
-    if any(OPPOSED.match(_HELD_OUT.sub("", cell.column or "")) for cell in evaluated):
-        return cells
-    losses = [cell for cell in evaluated if _ENDS.search(cell.column or "")]
-    losses = losses or [cell for cell in evaluated if _MEANS.search(cell.column or "")]
-    if any(is_average(cell.source) for cell in losses):
-        losses = [cell for cell in losses if not is_sum(cell.source)]
-    if len(losses) != 1:
-        return cells
-    return [replace(cell, column="val_loss") if cell in losses else cell for cell in cells]
-
-
-def _global(cells: list[Named], shape: LineShape) -> list[Named]:
-    """Keeps the global step where a line has two; one that falls may count since the last report."""
-    steps = [cell for cell in cells if cell.column == "step"]
-    if len(steps) < 2:
-        return cells
-    counted = [cell for cell in steps if "global" in cell.source.lower()]
-    best = next(iter(counted or [cell for cell in steps if not drops(shape.column(cell.at))]), None)
-    return [
-        replace(cell, column=None) if best and cell in steps and cell is not best else cell for cell in cells
-    ]
-
-
 def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> list[Named]:
     """Names the columns of a table by its heading.
 
@@ -172,7 +128,7 @@ def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> 
         what = replace(slot, key=word or None, column=None if word else "counted" if key == "" else total)
         named.append(_name(what, shape, words))
     placed = places.with_totals(_counted(named, shape), shape)
-    return _distinct(_only_measure(with_loss(placed, shape)))
+    return distinct(_only_measure(with_loss(placed, shape)))
 
 
 def _counted(cells: list[Named], shape: LineShape) -> list[Named]:
@@ -204,19 +160,6 @@ def _is_measure(cell: Named) -> bool:
 @lru_cache(maxsize=1)
 def vocabulary() -> Vocabulary:
     return Vocabulary(FOREIGN)
-
-
-def _one_time(cells: list[Named]) -> list[Named]:
-    """Prefers a step time with a name to one that only has a unit; times of parts of a step keep their names."""
-    phases = [cell for cell in cells if _PHASE.search(cell.source)]
-    if len(phases) > 1 or (phases and any(cell.column == "dt_ms" and cell not in phases for cell in cells)):
-        cells = [
-            replace(cell, column=legal(cell.source)) if cell in phases and cell.column == "dt_ms" else cell
-            for cell in cells
-        ]
-    times = [cell for cell in cells if cell.column == "dt_ms"]
-    bare = [cell for cell in times if cell.slot.key is None]
-    return [replace(cell, column=None) if len(times) > len(bare) and cell in bare else cell for cell in cells]
 
 
 def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
@@ -383,28 +326,3 @@ def _is_span(slot: Slot, column: Sequence[bytes]) -> bool:
     if slot.kind == "clock":
         return not any(b":" in value for value in column)
     return slot.kind == "number" and slot.unit in (None, "ms", "s", "sec", "secs", "seconds", "us")
-
-
-def _plain_loss(cells: list[Named]) -> list[Named]:
-    """Leaves its own name to `lm_loss` beside a value that is called `loss`."""
-    if not any(cell.column == "loss" == cell.source.lower() for cell in cells):
-        return cells
-    return [
-        replace(cell, column=legal(cell.source))
-        if cell.column == "loss" and _LANGUAGE.fullmatch(cell.source)
-        else cell
-        for cell in cells
-    ]
-
-
-def _distinct(cells: list[Named]) -> list[Named]:
-    """Gives a column to the first of two values; the second keeps its own name, or is dropped if that is taken."""
-    taken: set[str] = set()
-    named: list[Named] = []
-    for cell in cells:
-        column = cell.column if cell.column not in taken else legal(cell.source)
-        if column and (column in taken or not (column[0].isalpha() or _DIGIT_FIRST.fullmatch(column))):
-            column = None
-        taken.add(column or "")
-        named.append(replace(cell, column=column))
-    return named

@@ -1,0 +1,100 @@
+"""Named values of a line -> the same, with names that depend on those beside them: one step, time and loss."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from gputel.analysis.logs.infer.counters import drops
+from gputel.analysis.logs.infer.dialects import OPPOSED
+from gputel.analysis.logs.infer.losses import is_average, is_sum
+from gputel.analysis.logs.infer.named import Named
+from gputel.analysis.logs.infer.shapes import LineShape
+from gputel.analysis.logs.names import BEGINS_HELD_OUT, is_evaluation, legal
+
+_INITIAL = re.compile(r"(?i)^initial_")
+_ENDS = re.compile(r"(?i)_loss$")
+_HELD_OUT = re.compile(BEGINS_HELD_OUT, re.IGNORECASE)
+_LANGUAGE = re.compile(r"(?i)(?:lm|language[ _]model|gpt)[ _]loss")
+_MEANS = re.compile(r"(?i)_loss_(?:avg|aver|mean)$")
+_DIGIT_FIRST = re.compile(r"\d{1,3}[A-Za-z]+_\w+")  # `2d_loss`
+_PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
+    r"(?i)(?:^|[\W_])(?:data|load\w*|batching|forward|fwd|backward|bwd|optim\w*|update|sampl\w*|collect\w*|learn\w*|inference)"
+    r"[ _-]*(?:time|took|duration|secs?|seconds)(?:$|[\W_])"
+)
+
+
+def of_weights(cells: list[Named]) -> list[Named]:
+    """Leaves its own name to a `Norm` beside a bias: it is that of the weights."""
+    if not any(cell.source.lower() in ("bias", "intercept") for cell in cells):
+        return cells
+    return [
+        replace(cell, column=legal(cell.source)) if cell.source.lower() == "norm" else cell for cell in cells
+    ]
+
+
+def held_out_loss(cells: list[Named]) -> list[Named]:
+    """Names the only loss of an evaluation `val_loss`, whatever the set is called: `validation.lst-loss`.
+
+    One before the training, `Initial validation loss`, is one of them.
+    """
+    evaluated = [cell for cell in cells if cell.column and is_evaluation(_INITIAL.sub("", cell.column))]
+    if any(OPPOSED.match(_HELD_OUT.sub("", cell.column or "")) for cell in evaluated):
+        return cells
+    losses = [cell for cell in evaluated if _ENDS.search(cell.column or "")]
+    losses = losses or [cell for cell in evaluated if _MEANS.search(cell.column or "")]
+    if any(is_average(cell.source) for cell in losses):
+        losses = [cell for cell in losses if not is_sum(cell.source)]
+    if len(losses) != 1:
+        return cells
+    return [replace(cell, column="val_loss") if cell in losses else cell for cell in cells]
+
+
+def global_step(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Keeps the global step where a line has two; one that falls may count since the last report."""
+    steps = [cell for cell in cells if cell.column == "step"]
+    if len(steps) < 2:
+        return cells
+    counted = [cell for cell in steps if "global" in cell.source.lower()]
+    best = next(iter(counted or [cell for cell in steps if not drops(shape.column(cell.at))]), None)
+    return [
+        replace(cell, column=None) if best and cell in steps and cell is not best else cell for cell in cells
+    ]
+
+
+def one_time(cells: list[Named]) -> list[Named]:
+    """Prefers a step time with a name to one that only has a unit; times of parts of a step keep their names."""
+    phases = [cell for cell in cells if _PHASE.search(cell.source)]
+    if len(phases) > 1 or (phases and any(cell.column == "dt_ms" and cell not in phases for cell in cells)):
+        cells = [
+            replace(cell, column=legal(cell.source)) if cell in phases and cell.column == "dt_ms" else cell
+            for cell in cells
+        ]
+    times = [cell for cell in cells if cell.column == "dt_ms"]
+    bare = [cell for cell in times if cell.slot.key is None]
+    return [replace(cell, column=None) if len(times) > len(bare) and cell in bare else cell for cell in cells]
+
+
+def plain_loss(cells: list[Named]) -> list[Named]:
+    """Leaves its own name to `lm_loss` beside a value that is called `loss`."""
+    if not any(cell.column == "loss" == cell.source.lower() for cell in cells):
+        return cells
+    return [
+        replace(cell, column=legal(cell.source))
+        if cell.column == "loss" and _LANGUAGE.fullmatch(cell.source)
+        else cell
+        for cell in cells
+    ]
+
+
+def distinct(cells: list[Named]) -> list[Named]:
+    """Gives a column to the first of two values; the second keeps its own name, or is dropped if that is taken."""
+    taken: set[str] = set()
+    named: list[Named] = []
+    for cell in cells:
+        column = cell.column if cell.column not in taken else legal(cell.source)
+        if column and (column in taken or not (column[0].isalpha() or _DIGIT_FIRST.fullmatch(column))):
+            column = None
+        taken.add(column or "")
+        named.append(replace(cell, column=column))
+    return named
