@@ -37,7 +37,7 @@ _OTHER = lazy_regex(
 _ASIDE = lazy_regex(
     r"(?i)time|took|takes|elapsed|mem|speed|fps|flops|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|second|setup|size"
     r"|param|version|\blr\b|learning|weight(?!ed)|ratio\b|temperature|threshold|scale|clip|dropout|momentum|epsilon"
-    r"|\b(?:eps|beta|gamma|alpha)\b|\bepochs?\W*$|\bts\b|stamp"
+    r"|\b(?:eps|beta|gamma|alpha)\b|\bepochs?\W*$|\bts\b|stamp|\brange\b"
 )
 
 
