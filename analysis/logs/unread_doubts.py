@@ -89,7 +89,9 @@ def not_read(log: ParsedRows) -> tuple[Alike, ...]:
     Of three lines the figures change, or their names are those of measures.
     """
     first: Any = pl.concat([log.records["line"], log.evals["line"]]).min()
-    below = [alike for alike in log.unread.alike if first is not None and alike.last > first]
+    rejected = {reject.line for reject in log.rejects}  # which are told by themselves
+    kinds = [alike for alike in log.unread.alike if alike.line not in rejected]
+    below = [alike for alike in kinds if first is not None and alike.last > first]
     printed = [values for alike in below for values in alike.figures.values()]
     found = _read(log, frozenset[float]().union(*printed))
     left = (alike._replace(figures=_left(alike, found)) for alike in below)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gputel.analysis.logs import line_figures
+from gputel.analysis.logs.files import read_file
 from gputel.analysis.logs.log import Log
 from gputel.analysis.logs.read_lines import ReadLines
 from gputel.analysis.logs.unread_lines import UnreadLines
 
 Read = Callable[[str], Log]
+SAMPLE_LOGS = Path(__file__).parents[3] / "sample_logs"
 
 
 def unread(*lines: str) -> tuple[str, int, int] | None:
@@ -187,3 +190,10 @@ def test_line_with_both_losses_below_each_record_evaluates(read: Read) -> None:
     assert log.records["loss"].round(4).to_list() == [round(9 / at, 4) for at in range(1, 12)]
     assert log.evals["name"].value_counts(sort=True)["count"].to_list() == [11, 11, 11]
     assert {*log.evals["name"]} == {"train_loss", "val_loss", "Val_Perp"}
+
+
+def test_lines_that_were_rejected_are_no_unread_kinds() -> None:
+    log = read_file(SAMPLE_LOGS / "unknown-format.log")
+    assert [reject.line for reject in log.rejects] == [337, 505, 672]
+    assert log.unread.alike
+    assert log.unread_kinds == ()
