@@ -164,6 +164,8 @@ def _evaluations(log: ParsedRows) -> Iterator[Doubt]:
 def _two_losses(log: ParsedRows) -> Iterator[Doubt]:
     """Steps with two validation losses: of two sets, or one of them is of a batch; or with boxes' and masks' AP."""
     named = log.evals.filter(pl.col("name").is_in(["val_loss", "AP"]) & pl.col("step").is_not_null())
+    if named.is_empty():
+        return
     losses = step_doubts.with_passes(log, named.filter(pl.col("value").is_finite()))
     steps = losses.group_by("phase", "attempt", "step", "name", "pass", maintain_order=True)
     spread = steps.agg(pl.col("value").min(), pl.col("value").max().alias("most"), pl.col("line").last())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -110,10 +110,13 @@ def first_ahead(log: ParsedRows) -> Iterator[Doubt]:
 
 def one_step(log: ParsedRows) -> Iterator[Doubt]:
     """Records that all have one step, and no epoch that tells them apart: a size was read as the step."""
+    steps = log.records["step"]
+    if len(steps) - steps.null_count() < SEVERAL or steps.min() != steps.max():
+        return
     rows = log.records.select("step", "line", *epochs(log)).filter(pl.col("step").is_not_null())
     places = rows.select("step", *epochs(log)).unique()
     is_epoch = bool(epochs(log)) and (places["step"] == places["epoch"]).all()
-    if rows.height >= SEVERAL and places.height == 1 and not log.records["rank"].count() and not is_epoch:
+    if places.height == 1 and not log.records["rank"].count() and not is_epoch:
         yield about_reading(
             "one-step",
             f"all {rows.height:,} records are of step {rows['step'][0]:,}",
@@ -133,12 +136,16 @@ def two_of_each(log: ParsedRows) -> Iterator[Doubt]:
         or not log.evals.is_empty()
     ):
         return
-    steps = rows.group_by("phase", "attempt", "step", *epochs(log), maintain_order=True)
+    place = ["phase", "attempt", "step", *epochs(log)]
+    first = [pl.col(name).eq_missing(pl.col(name).first()) for name in place]
+    if not 2 <= rows.select(pl.all_horizontal(first).sum()).item() <= MOST_SETS:
+        return
+    steps = rows.group_by(place, maintain_order=True)
     each = steps.agg(
         pl.len().alias("records"), pl.col("loss").n_unique().alias("losses"), pl.col("line").last()
     )
     several = each.filter((pl.col("records") == each["records"][0]) & (pl.col("losses") > 1))
-    if each.height >= FEWEST and 2 <= each["records"][0] <= MOST_SETS and several.height > 0.9 * each.height:
+    if each.height >= FEWEST and several.height > 0.9 * each.height:
         yield about_reading(
             "several-records",
             f"{several.height:,} of {each.height:,} steps have {each['records'][0]} records with other losses",
@@ -200,8 +207,9 @@ def _total_of_another(log: ParsedRows) -> Iterator[Doubt]:
 
 def evaluations_beyond(log: ParsedRows) -> Iterator[Doubt]:
     """Evaluations at steps far behind the last record: they count batches, and the records epochs."""
-    records, steps = log.records["step"].drop_nulls(), log.evals["step"].drop_nulls()
-    last, farthest = max(records, default=0), max(steps, default=0)
+    steps = log.evals["step"].drop_nulls()
+    last: Any = log.records["step"].max() or 0
+    farthest: Any = steps.max() or 0
     beyond = steps.filter(steps > BEYOND * last) if last else steps.clear()
     if len(beyond) >= MOST_FALLS and 2 * len(beyond) > log.evals.height:
         yield about_reading(

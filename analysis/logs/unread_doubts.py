@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -130,26 +130,32 @@ def _is_unread(log: ParsedRows, printed: frozenset[float]) -> bool:
 
 def _read(log: ParsedRows, printed: frozenset[float]) -> set[float]:
     """Those of the printed figures that the reading has, to six digits, or an evaluation with more digits."""
+    measured = log.evals["value"].drop_nulls()
+    rounded = {value for decimals in DECIMALS for value in measured.round(decimals)}
+    read = {figure for figure in printed if figure in rounded}
+    read |= _found(log, printed - read, lambda value: value)
+    return read | _found(log, printed - read, _to_six_digits)
+
+
+def _found(
+    log: ParsedRows, printed: frozenset[float] | set[float], shortened: Callable[[Any], Any]
+) -> set[float]:
+    """Those that stand in a frame, or in the summary, in one of the units."""
     if not printed:
         return set()
-    scaled = pl.Series([_short_number(figure * scale) for figure in printed for scale in SCALES]).implode()
-    found = {_short_number(value) for value in log.summary.values() if isinstance(value, float)}
+    scaled = {figure: [shortened(figure * scale) for scale in SCALES] for figure in printed}
+    wanted = pl.Series([value for values in scaled.values() for value in values]).implode()
+    found = {shortened(value) for value in log.summary.values() if isinstance(value, float)}
     for frame in (log.records, log.evals, log.partials):
         for values in frame.get_columns():
             if values.dtype.is_float() and values.name != "epoch":
-                short = values.round_sig_figs(DIGITS)
-                found.update(short.filter(short.is_in(scaled)).to_list())
-    measured = log.evals["value"].drop_nulls()
-    rounded = {value for decimals in DECIMALS for value in measured.round(decimals)}
-    return {
-        figure
-        for figure in printed
-        if figure in rounded or any(_short_number(figure * scale) in found for scale in SCALES)
-    }
+                short = shortened(values)
+                found.update(short.filter(short.is_in(wanted)).to_list())
+    return {figure for figure, values in scaled.items() if not found.isdisjoint(values)}
 
 
-def _short_number(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+def _to_six_digits(value: Any) -> Any:
+    return value.round_sig_figs(DIGITS) if isinstance(value, pl.Series) else float(f"{value:.{DIGITS}g}")
 
 
 def twice(log: ParsedRows) -> Iterator[Doubt]:
