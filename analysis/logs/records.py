@@ -24,8 +24,6 @@ from gputel.analysis.logs.patterns import EVALUATIONS, RECORDS, STATED, EngineRe
 from gputel.analysis.logs.prefixes import Stamps
 
 SECTIONS = ("validates", "trains")
-
-
 MOST_LOOPED = 10_000  # lines that are remembered
 
 

@@ -175,12 +175,13 @@ def epochs(log: ParsedRows) -> Iterator[Doubt]:
     """Epochs that lines name one after another, and records or evaluations without a step or an epoch."""
     named = log.unread.epochs
     is_row = len(named) >= LEAST and named[-1] - named[0] <= 2 * len(named)
-    for rows, many in ((log.records, log.records.height), (log.evals, log.evals["line"].n_unique())):
+    for rows, kind in ((log.records, "record"), (log.evals, "evaluation")):
+        many = rows.height if kind == "record" else rows["line"].n_unique()
         places = [rows[name] for name in ("epoch", "step") if name in rows.columns]
         if is_row and many >= len(named) // 2 and not any(values.count() for values in places):
             yield about_reading(
                 "unread-epochs",
-                f"lines name {len(named):,} epochs, and none of {_rows(log)} has an epoch or a step",
+                f"lines name {len(named):,} epochs, and none of {text.counted(many, kind)} has an epoch or a step",
                 "the epochs stand on lines that were not read",
                 {"epochs": len(named), "records": many},
                 None,

@@ -1,7 +1,7 @@
 """Lines that no pattern reads -> what they print: losses, lines of one shape that recur, epochs.
 
-Records that came without any loss are looked at as well. Lines about the best model so far, averages and weights of
-losses do not count: they repeat what is read elsewhere.
+Lines about the best model so far, averages and weights of losses do not count: they repeat what is read elsewhere.
+Some lines that were read are looked at as well, for figures that the reading has nowhere.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gputel.analysis.logs import line_figures
+from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.lines import line_at
 from gputel.analysis.logs.patterns import lazy_regex
 from gputel.analysis.logs.read_lines import FOREIGN, LEAST, PRINTED_LOSS, ReadLines, UnreadLine
@@ -168,11 +169,7 @@ def _figures(lines: Sequence[UnreadLine], *, sums: bool) -> dict[str, frozenset[
 
 
 def _english(line: bytes) -> bytes:
-    if line.isascii():
-        return line
-    from gputel.analysis.logs.languages import english
-
-    return english(line)
+    return line if line.isascii() else english(line)
 
 
 def _speaking(region: bytes, needles: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
