@@ -6,58 +6,19 @@ A line that repeats what one above it gave is no evaluation of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages, is_of
 from gputel.analysis.logs.frames import Numbers, Row, RowBlock, Rows
+from gputel.analysis.logs.pending_evaluations import Opening, PendingEvaluations
 
 REPORTED = 20  # lines between an evaluation and the report that repeats it
 FEW_DIGITS = 3  # behind the point, that may be the same by chance
 NEAR = 1.01  # of the last record's step: a summary of the run's end, not of another run
 
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(eq=False, repr=False)
-class PendingEvaluations:
-    """Evaluations that get their step or attempt from the next record."""
-
-    line: ParsedLine
-    step: float | None
-    evals: dict[str, float]
-    place: PhaseAttempt  # where the log was
-    last_step: float | None  # of the records before them
-    epoch: float | None  # in which they stand
-    reached: float | None  # the epoch of the record before them
-
-    @property
-    def is_of_last(self) -> bool:
-        """Whether they name the fraction of an epoch at which the record before them stands."""
-        return (
-            "epoch" in self.line.cells and self.epoch == self.reached and not (self.epoch or 0.0).is_integer()
-        )
-
-    def is_left_by(self, place: PhaseAttempt) -> bool:
-        """Whether the place is a later attempt of the same phase."""
-        return place.phase == self.place.phase and place.attempt > self.place.attempt
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the bar that gave them has come to its end."""
-        return self.line.cells["count"] >= self.line.cells["total"]
-
-    def is_redrawn(self, line: ParsedLine, evals: Mapping[str, float]) -> bool:
-        """Whether the line is a later redraw of the bar that gave them."""
-        before, now = self.line.cells, line.cells
-        same = all(before.get(name) == now.get(name) for name in ("epoch", "total"))
-        return same and evals.keys() == self.evals.keys() and now["count"] >= before["count"]
-
-    def are_given_by(self, evals: Iterable[str]) -> bool:
-        """Whether one of them is among these evaluations."""
-        return not {name.lower() for name in self.evals}.isdisjoint(name.lower() for name in evals)
 
 
 class Evaluations:
@@ -69,6 +30,7 @@ class Evaluations:
         self.numbers: list[int] = []  # of such lines taken by `take_together`
         self._stages = stages
         self._waiting: list[PendingEvaluations] = []
+        self._opening = Opening()
         self._within_epochs = False  # whether steps begin again with each epoch
         self._before: tuple[int, float | None, str | None, Mapping[str, float]] = (-1, None, None, {})
         self._bar: PendingEvaluations | None = None  # of an evaluation, whose result a line may still give
@@ -82,6 +44,12 @@ class Evaluations:
         evals = _by_task(line)
         if not evals or self._repeats(line, step, evals):
             return
+        self.place(line, evals, step, epoch)
+
+    def place(
+        self, line: ParsedLine, evals: dict[str, float], step: float | None, epoch: float | None = None
+    ) -> None:
+        """Writes the figures at their step; without one, or behind the records, they wait for the next record."""
         named = line.cells.get("epoch")
         if step is None or self._stages.is_behind(step, named if named == step else None):
             self._wait(line, evals, step, epoch)
@@ -223,21 +191,41 @@ class Evaluations:
         last = float("inf") if draft is None or draft.step is not None else draft.line.number
         settled = [waiting for waiting in self._waiting if waiting.line.number < last]
         self._waiting = [waiting for waiting in self._waiting if waiting.line.number >= last]
+        here = draft.place if draft else self._stages.here
+        opens = self._end_training(settled, draft)
         for waiting in settled:
             step = waiting.step
-            here = draft.place if draft else self._stages.here
-            if step is None and ((here and waiting.is_left_by(here)) or waiting.is_of_last):
+            is_left = here and waiting.is_left_by(here) and waiting not in opens
+            if step is None and (is_left or waiting.is_of_last):
                 self.write(waiting.line, waiting.evals, waiting.last_step, waiting.place)
                 continue
             after = None
             if step is None:
                 step = self._epoch_over(waiting, draft)
             if step is None and draft:
-                step, after = draft.step, waiting.last_step
+                step, after = draft.step, None if waiting in opens else waiting.last_step
+                if self._opening.leads(waiting, draft):
+                    continue
             elif step is None:
                 step = self._stages.last_step
             place = draft.place if draft and draft.place else self._stages.evaluation(waiting.step)
             self.write(waiting.line, waiting.evals, step, place, after)
+
+    def _end_training(
+        self, settled: list[PendingEvaluations], draft: OpenRecord | None
+    ) -> list[PendingEvaluations]:
+        """Writes the evaluations of a training that ends above the record; returns those that open the next one."""
+        here = draft.place if draft else None
+        if not self._opening.is_left_by(here):
+            return []
+        left = [each for each in settled if each.step is None]
+        opens = self._opening.of_next(left) if here else []
+        for led, step, place in self._opening.end([each for each in left if each not in opens]):
+            after = led.last_step if step != led.last_step else None
+            self.write(led.line, led.evals, step, place, after)
+        for each in opens:
+            self._opening.begin(each, here)
+        return opens
 
     def _epoch_over(self, waiting: PendingEvaluations, draft: OpenRecord | None) -> float | None:
         """The epoch of an evaluation if the next record begins a later one with a step that is no later."""
@@ -266,7 +254,8 @@ class Evaluations:
     def waiting(self) -> list[tuple[ParsedLine, float | None, dict[str, float]]]:
         """Evaluations that wait, with the step that they would get if the log ended here."""
         waiting = [*self._waiting, *([self._bar] if self._bar and self._bar.is_finished else [])]
-        return [(pending.line, self._step_at_end(pending), pending.evals) for pending in waiting]
+        led = [(each.line, step, each.evals) for each, step, _ in self._opening.led]
+        return led + [(pending.line, self._step_at_end(pending), pending.evals) for pending in waiting]
 
     def _step_at_end(self, pending: PendingEvaluations) -> float | None:
         steps = (pending.step, self._epoch_over(pending, None), self._stages.last_step)

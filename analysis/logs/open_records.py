@@ -186,9 +186,10 @@ class OpenRecords:
         self._evaluations.leave_bar(draft.measured(), draft.end)
         if draft.epoch_of_bar is not None:
             self._bar_evaluations.close(draft, draft.place or self._stages.here)
+        elif draft.evals and draft.place:
+            self._evaluations.write(draft.line, draft.evals, draft.step, draft.place)
         elif draft.evals:
-            place = draft.place or self._stages.evaluation(draft.step)
-            self._evaluations.write(draft.line, draft.evals, draft.step, place)
+            self._evaluations.place(draft.line, draft.evals, draft.step)
 
     def close_all(self) -> None:
         for rank in list(self.drafts):

@@ -1,0 +1,64 @@
+"""Evaluations above the first record of a training, where nothing says of which epoch the later ones are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gputel.analysis.logs.log import Log
+
+EPOCHS = "Epoch {}/3 - loss: {:.2f}"
+
+
+def training(begins: float, *, above: bool = True, below: bool = True) -> list[str]:
+    """Three epochs with a validation above the first one, below the last one, or both."""
+    records = [EPOCHS.format(epoch, begins - epoch / 4) for epoch in (1, 2, 3)]
+    losses = [f"Validation loss: {begins + 0.5 - at / 8:.4f}" for at in range(4)]
+    lines = [line for pair in zip(losses, records, strict=False) for line in pair]
+    return [*lines[not above :], *losses[3:] * below]
+
+
+def placed(log: Log) -> list[tuple[int, int, float]]:
+    return log.evals.select("attempt", "step", "value").rows()
+
+
+def test_evaluations_above_the_first_and_below_the_last_epoch_are_of_the_epoch_above(
+    read: Callable[..., Any],
+) -> None:
+    log = read("\n".join(training(4.0)) + "\n")
+    assert placed(log) == [(1, 1, 4.5), (1, 1, 4.375), (1, 2, 4.25), (1, 3, 4.125)]
+
+
+def test_evaluations_that_none_follows_are_of_the_epoch_below(read: Callable[..., Any]) -> None:
+    log = read("\n".join(training(4.0, below=False)) + "\n")
+    assert placed(log) == [(1, 1, 4.5), (1, 2, 4.375), (1, 3, 4.25)]
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_evaluation_above_the_first_record_of_a_second_training_belongs_to_it(
+    *, below: bool, read: Callable[..., Any]
+) -> None:
+    lines = [*training(4.0, below=below), "Now the wider network", *training(5.0, below=below)]
+    log = read("\n".join(lines) + "\n")
+    each = placed(read("\n".join(training(5.0, below=below)) + "\n"))
+    assert placed(log)[len(each) :] == [(2, step, loss) for _, step, loss in each]
+
+
+def test_last_evaluation_of_a_training_stays_in_it_where_none_stands_above_the_first_record(
+    read: Callable[..., Any],
+) -> None:
+    lines = [*training(4.0, above=False), *training(5.0, above=False)]
+    log = read("\n".join(lines) + "\n")
+    assert log.evals["attempt"].to_list() == [1, 1, 1, 2, 2, 2]
+    assert log.evals["step"].to_list() == [1, 2, 3] * 2
+
+
+def test_line_of_figures_alone_at_a_step_below_the_records_belongs_to_the_next_training(
+    read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    records = iteration(5, 4.0) + iteration(10, 3.5)
+    first = '{"step": 0, "val_loss": 4.5}\n' + records + '{"step": 10, "val_loss": 4.25}\n'
+    log = read(first * 2)
+    assert log.evals.select("attempt", "step").rows() == [(1, 0), (1, 10), (2, 0), (2, 10)]
