@@ -14,7 +14,7 @@ import polars as pl
 
 from gputel.analysis import columns
 from gputel.analysis.doubts import Doubt, about_reading
-from gputel.analysis.logs import step_doubts, unread_doubts
+from gputel.analysis.logs import evaluation_doubts, gap_doubts, step_doubts, unread_doubts
 from gputel.analysis.logs.line_kinds import COUNTS
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ MOST_BARE = 0.1  # share of records without a step and a loss
 WHOLE = 0.6  # share of cells with a value in complete records
 LEAST = 3
 MOST_REPEATED = 0.25  # share of records that repeat the one before
-ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 FAR = 0.5  # how far, by its share, a first loss may be from ln(vocabulary)
 # GRPO's loss is 0 where a batch is used once: the mean of the advantages of a group is
 _ADVANTAGED = re.compile(r"(?i)(?:^|[_/])(?:rewards?|advantages?)(?:$|[_/])")
@@ -136,51 +135,6 @@ def _repeats(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
-def _evaluations(log: ParsedRows) -> Iterator[Doubt]:
-    """More evaluations than records: what trains was read as an evaluation, or the other way round."""
-    records = log.records.height
-    steps = log.evals.filter(pl.col("name") == "val_loss")["step"].n_unique()
-    if records >= LEAST and steps > 2 * records:
-        yield about_reading(
-            "evaluations",
-            f"{steps:,} steps have a validation loss, and {records:,} records were read",
-            "records were read as evaluations, or not at all",
-            {"evaluations": steps, "records": records},
-            log.evals["line"][0],
-        )
-        return
-    lines = log.evals["line"].n_unique()
-    has_step = records and log.records["step"].count() > 0
-    if lines > records >= LEAST and not has_step and "loss" not in log.records.columns:
-        yield about_reading(
-            "evaluations",
-            f"{lines:,} lines are evaluations, and none of {records:,} records has a step or a loss",
-            "nothing was trained, and settings or results were read as records",
-            {"evaluations": lines, "records": records},
-            log.records["line"][0],
-        )
-
-
-def _two_losses(log: ParsedRows) -> Iterator[Doubt]:
-    """Steps with two validation losses: of two sets, or one of them is of a batch; or with boxes' and masks' AP."""
-    named = log.evals.filter(pl.col("name").is_in(["val_loss", "AP"]) & pl.col("step").is_not_null())
-    if named.is_empty():
-        return
-    losses = step_doubts.with_passes(log, named.filter(pl.col("value").is_finite()))
-    steps = losses.group_by("phase", "attempt", "step", "name", "pass", maintain_order=True)
-    spread = steps.agg(pl.col("value").min(), pl.col("value").max().alias("most"), pl.col("line").last())
-    two = spread.filter(pl.col("most") - pl.col("value") > ROUNDED * pl.col("most").abs())
-    if two.height >= LEAST and two.height > 0.5 * spread.height:
-        figures = "validation losses" if two["name"][0] == "val_loss" else "average precisions"
-        yield about_reading(
-            "two-losses",
-            f"{two.height:,} of {spread.height:,} steps have two {figures}",
-            "they are of two sets or epochs, of boxes and masks, or one of them is of a single batch",
-            {"two": two.height, "steps": spread.height},
-            two["line"][0],
-        )
-
-
 def _cut_lines(log: ParsedRows) -> Iterator[Doubt]:
     """Lines that end at one column, wherever their words and numbers are."""
     if log.cut_at is not None and (log.records.height or log.evals.height):
@@ -225,14 +179,17 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     _bare,
     step_doubts.two_of_each,
     step_doubts.totals,
-    step_doubts.evaluations_beyond,
+    evaluation_doubts.beyond,
     _far_from_vocabulary,
     _constant,
     _repeats,
-    _evaluations,
-    _two_losses,
+    evaluation_doubts.outnumber,
+    evaluation_doubts.two_losses,
     step_doubts.spacing,
     step_doubts.epochs_overlap,
+    gap_doubts.records,
+    gap_doubts.evaluations,
+    evaluation_doubts.twice,
     unread_doubts.lines,
     unread_doubts.losses,
     unread_doubts.figures,

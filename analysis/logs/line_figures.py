@@ -26,6 +26,7 @@ _BETWEEN_NAMES = lazy_regex(r"[,;|\]}]|\s-\s|\t")
 _WRAPPERS = lazy_regex(r"(?:[\w.]*(?:tensor|array|float\d+)\(|[\s:=(\[{'\"])+$", re.IGNORECASE)
 _SIGNS = lazy_regex(r"^[^\w(%]+|[^\w)%]+$")  # around a name
 _GLUED = lazy_regex(r"[^\W_][-/]$")  # before a number of the word, `BLEU-1`
+_SETTING = lazy_regex(r"\)\s?[:=]")  # behind a number in brackets behind a name: `accuracy (IoU=0.7): 0.21`
 _SHARE = lazy_regex(r"\d/\d+ ?[(:]? ?$")  # before per cent of a count
 # behind a number: the rest of a version or a clock, a word that is glued to it, a unit
 _OTHER = lazy_regex(
@@ -34,7 +35,7 @@ _OTHER = lazy_regex(
     r"|\s?[a-z]{0,12}\s?/\s?s(?:ec(?:ond)?)?\b"
 )
 # names of times, memory, rates and settings
-_ASIDE = lazy_regex(
+ASIDE = lazy_regex(
     r"(?i)time|took|takes|elapsed|mem|speed|fps|flops|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|second|setup|size"
     r"|param|version|\blr\b|learning|weight(?!ed)|ratio\b|temperature|threshold|scale|clip|dropout|momentum|epsilon"
     r"|\b(?:eps|beta|gamma|alpha)\b|\bepochs?\W*$|\bts\b|stamp|\brange\b"
@@ -73,7 +74,10 @@ def _names(line: str) -> dict[int, str]:
         is_glued = _GLUED.search(before) is not None
         is_other = name and before.strip() == "("  # an average or a change: `0.25 (0.27)`
         is_share = after.startswith("%") and _SHARE.search(line[: begins[slot]]) is not None
-        if name and not (is_glued or is_other or is_share or _OTHER.match(after) or _ASIDE.search(name)):
+        is_setting = "(" in before and _SETTING.match(after) is not None
+        if name and not (
+            is_glued or is_other or is_share or is_setting or _OTHER.match(after) or ASIDE.search(name)
+        ):
             slots[name].append(slot)
     return {slot: name for name, some in slots.items() if len(some) <= VECTOR for slot in some}
 

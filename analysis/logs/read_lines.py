@@ -6,17 +6,19 @@ figures that the reading has nowhere.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from gputel.analysis.logs import line_figures
-from gputel.analysis.logs.line_kinds import PLACES
+from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, PLACES
 from gputel.analysis.logs.lines import Chunk, line_at
 from gputel.analysis.logs.names import EVALUATING
 from gputel.analysis.logs.patterns import MEASURES, EngineResult, Hits, Pattern, lazy_regex
 
 SAMPLE = 50  # lines of a pattern that are looked at
+KEPT = 1_000  # lines of a pattern whose figures are kept
 LEAST = 3
 FOREIGN = "损失 損失 ロス 손실".split()
 _WORDS = rb"loss(?:es)?|nll|perplexity|" + "|".join(FOREIGN).encode()
@@ -40,6 +42,7 @@ _TOLD_APART = lazy_regex(rb"(?i)(?<![a-z])(?:eta|%b)(?![a-z])" % EVALUATING.enco
 
 _RECORDS = ("train", "part")  # without bars, whose redraws are partial
 _TIMES = {*PLACES, "dt_ms"}
+_ASIDE = {*PLACES, *CIRCUMSTANCES}
 
 
 class UnreadLine(NamedTuple):
@@ -50,12 +53,20 @@ class UnreadLine(NamedTuple):
     line: bytes
 
 
+class Taken(NamedTuple):
+    """A line that a pattern reads, and its measures by their printed names."""
+
+    number: int
+    line: bytes
+    figures: dict[str, float]
+
+
 class ReadLines:
     """Looks at the first lines of each pattern that reads measures."""
 
     def __init__(self) -> None:
         self.twice: list[tuple[str, int]] = []  # measures that a line gives twice, one of them read; the line
-        self._alike = defaultdict[bytes, list[UnreadLine]](list)  # lines by shape
+        self._taken = defaultdict[Pattern, list[Taken]](list)
         self._loses = False  # whether any record gave a loss
         self._given = set[str]()  # what records gave, while none gave a loss
         self._records = 0  # records that were looked at, while none gave a loss
@@ -67,6 +78,7 @@ class ReadLines:
         for hits in reading.hits:
             if hits.pattern.role in MEASURES:
                 self._look(hits, chunk)
+                self._take(hits, chunk)
                 if not self._loses:
                     self._look_for_losses(hits, chunk)
 
@@ -81,9 +93,30 @@ class ReadLines:
         return not self._loses and bool(self._given) and self._given <= _TIMES
 
     def kinds(self, looped: Collection[int]) -> list[list[UnreadLine]]:
-        """Lines that were read, those of one shape together, without some that are no records."""
-        kinds = ([line for line in lines if line.number not in looped] for lines in self._alike.values())
-        return [lines for lines in kinds if lines]
+        """Some lines that were read, those of one shape together, without those that are `looped`."""
+        kinds: defaultdict[bytes, list[UnreadLine]] = defaultdict(list)
+        for taken in self._taken.values():
+            for number, line, _ in taken[:SAMPLE]:
+                if number not in looped:
+                    kinds[line_figures.shape(line)].append(UnreadLine(number, number, line))
+        return [*kinds.values()]
+
+    def taken(self, looped: Collection[int]) -> tuple[Taken, ...]:
+        """Lines of records and evaluations, each of which gave a row, added to one or repeats one."""
+        lines = (line for taken in self._taken.values() for line in taken)
+        return tuple(line for line in lines if line.number not in looped)
+
+    def _take(self, hits: Hits, chunk: Chunk) -> None:
+        left = KEPT - len(self._taken[hits.pattern])
+        measures = {what.source: each for what, each in hits.values.items() if what.column not in _ASIDE}
+        measures = {name: each for name, each in measures.items() if not line_figures.ASIDE.search(name)}
+        if left <= 0 or not measures or hits.pattern.role not in (*_RECORDS, "eval"):
+            return
+        numbers = chunk.number(hits.lines[:left]).tolist()
+        for row, (number, line) in enumerate(zip(numbers, _lines(hits, chunk.data, left), strict=True)):
+            figures = {name: each.numbers.item(row) for name, each in measures.items() if each.present[row]}
+            finite = {name: value for name, value in figures.items() if math.isfinite(value)}
+            self._taken[hits.pattern].append(Taken(number, line, finite))
 
     def _look_for_losses(self, hits: Hits, chunk: Chunk) -> None:
         self._given |= {what.column for what in hits.values}
@@ -93,19 +126,16 @@ class ReadLines:
             self._passed += PRINTED_LOSS.search(line) is not None
 
     def _look(self, hits: Hits, chunk: Chunk) -> None:
-        """Looks for measures that a line gives twice, and keeps lines, to look for figures that no column has."""
+        """Looks for measures that a record gives twice."""
         left = SAMPLE - self._looked[hits.pattern]
-        measures = hits.pattern.role in (*_RECORDS, "eval")
-        measures = measures and any(what.column not in PLACES for what in hits.values)
-        for row, line in enumerate(_lines(hits, chunk.data, left) if left > 0 else ()):
-            self._looked[hits.pattern] += 1
+        if left <= 0 or hits.pattern.role not in _RECORDS:
+            return
+        self._looked[hits.pattern] += len(hits.lines)
+        for row, line in enumerate(_lines(hits, chunk.data, left)):
             read = {values.numbers.item(row) for values in hits.values.values()}
-            number = int(chunk.number(hits.lines[row : row + 1])[0])
-            for name, printed in _measures(line) if hits.pattern.role in _RECORDS else ():
+            for name, printed in _measures(line):
                 if 0 < len(read.intersection(printed)) < len(printed):
-                    self.twice.append((name, number))
-            if measures:
-                self._alike[line_figures.shape(line)].append(UnreadLine(number, number, line))
+                    self.twice.append((name, int(chunk.number(hits.lines[row : row + 1])[0])))
 
 
 def _lines(hits: Hits, data: bytes, most: int = SAMPLE) -> Iterator[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 FEWEST = 10  # fewer records than this show no course
 SEVERAL = 3  # records that may not all be of one step
-BEYOND = 10  # times the last step of the records
 MOST_FALLS = 3  # restarts without a word in the log
 MOST_BETWEEN = 1  # lines between two records that say nothing of a new start
 EVALUATED = 0.9  # share of the records whose line evaluates as well
@@ -205,22 +204,6 @@ def _total_of_another(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
-def evaluations_beyond(log: ParsedRows) -> Iterator[Doubt]:
-    """Evaluations at steps far behind the last record: they count batches, and the records epochs."""
-    steps = log.evals["step"].drop_nulls()
-    last: Any = log.records["step"].max() or 0
-    farthest: Any = steps.max() or 0
-    beyond = steps.filter(steps > BEYOND * last) if last else steps.clear()
-    if len(beyond) >= MOST_FALLS and 2 * len(beyond) > log.evals.height:
-        yield about_reading(
-            "two-counters",
-            f"evaluations are of steps to {farthest:,}, and records end at step {last:,}",
-            "the steps of one of them are epochs, and those of the other batches",
-            {"records": last, "evaluations": farthest},
-            log.evals["line"][0],
-        )
-
-
 def spacing(log: ParsedRows) -> Iterator[Doubt]:
     """Records that come at two rates in turn, as the lines of two loops do."""
     rows = log.records.select("phase", "attempt", "step", "rank", "line", *epochs(log))
@@ -275,15 +258,6 @@ def epochs_overlap(log: ParsedRows) -> Iterator[Doubt]:
             {"step": step, "reached": reached},
             line,
         )
-
-
-def with_passes(log: ParsedRows, evaluations: pl.DataFrame) -> pl.DataFrame:
-    """The evaluations with the `pass` through the data that they stand in, where each counts its steps anew."""
-    records = log.records.filter(pl.col("step").is_not_null()).sort("line")
-    begins = records.filter((pl.col("step").diff() <= 0).over("phase", "attempt"))["line"]
-    counts_anew = bool(epochs(log)) and records.height > FEWEST and 0 < 2 * len(begins) < records.height
-    lines = begins.to_numpy() if counts_anew else np.empty(0, dtype=np.int64)
-    return evaluations.with_columns(pl.Series("pass", np.searchsorted(lines, evaluations["line"].to_numpy())))
 
 
 def epochs(log: ParsedRows) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ import polars as pl
 
 from gputel.analysis import text
 from gputel.analysis.doubts import Doubt, about_reading
+from gputel.analysis.logs import line_figures
 from gputel.analysis.logs.names import EVALUATING, is_evaluation, legal
-from gputel.analysis.logs.read_lines import LEAST
+from gputel.analysis.logs.read_lines import LEAST, Taken
+from gputel.analysis.logs.signs import shortened
 from gputel.analysis.logs.training_words import names_measure
 from gputel.analysis.logs.unread_lines import Alike
 
@@ -95,7 +98,29 @@ def not_read(log: ParsedRows) -> tuple[Alike, ...]:
     printed = [values for alike in below for values in alike.figures.values()]
     found = _read(log, frozenset[float]().union(*printed))
     left = (alike._replace(figures=_left(alike, found)) for alike in below)
-    return tuple(alike for alike in left if alike.figures)
+    noted = tuple(alike for alike in left if alike.figures)
+    shapes = {line_figures.shape(alike.text.encode()) for alike in noted}
+    lost = (alike for alike in _lost(log) if line_figures.shape(alike.text.encode()) not in shapes)
+    return (*noted, *lost)
+
+
+def _lost(log: ParsedRows) -> Iterator[Alike]:
+    """Lines that a pattern has read, and whose figures are in no row."""
+    numbers = pl.Series([line.number for line in log.unread.taken], dtype=pl.Int64)
+    frames = (log.records, log.evals, log.partials)
+    in_rows = [numbers.is_in(frame["line"].implode()) for frame in frames]
+    taken = [line for line, *found in zip(log.unread.taken, *in_rows, strict=True) if not any(found)]
+    found = _read(log, frozenset(value for line in taken for value in line.figures.values()))
+    kinds: defaultdict[bytes, list[Taken]] = defaultdict(list)
+    for line in taken:
+        if not found.issuperset(line.figures.values()):
+            kinds[line_figures.shape(line.line)].append(line)
+    for lines in kinds.values():
+        figures: defaultdict[str, set[float]] = defaultdict(set)
+        for name, value in (pair for line in lines for pair in line.figures.items() if pair[1] not in found):
+            figures[name].add(value)
+        named = {name: frozenset(values) for name, values in figures.items()}
+        yield Alike(shortened(lines[0].line), len(lines), lines[0].number, lines[-1].number, named)
 
 
 def _left(alike: Alike, found: set[float]) -> dict[str, frozenset[float]]:

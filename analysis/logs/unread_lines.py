@@ -19,7 +19,7 @@ from gputel.analysis.logs import line_figures
 from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.lines import line_at
 from gputel.analysis.logs.patterns import lazy_regex
-from gputel.analysis.logs.read_lines import FOREIGN, LEAST, PRINTED_LOSS, ReadLines, UnreadLine
+from gputel.analysis.logs.read_lines import FOREIGN, LEAST, PRINTED_LOSS, ReadLines, Taken, UnreadLine
 from gputel.analysis.logs.signs import shortened
 
 Integers = npt.NDArray[np.int64]
@@ -58,6 +58,7 @@ class Unread:
     loss: tuple[str, int, int] | None = None  # the one printed most often, how often, and its first line
     alike: tuple[Alike, ...] = ()  # lines with figures, in the order of the file
     recurring: tuple[Alike, ...] = ()  # those of them that the training or an evaluation may have printed
+    taken: tuple[Taken, ...] = ()  # lines that were read
     epochs: tuple[int, ...] = ()  # the numbers that lines name
     twice: tuple[str, int, int] | None = (
         None  # a measure that records print twice, how often, and the first line
@@ -94,6 +95,7 @@ class UnreadLines:
             self._most_often(),
             tuple(sorted((alike for _, alike in kinds), key=lambda alike: alike.line)),
             tuple(alike for lines, alike in kinds if _recur(lines, alike)),
+            read.taken(looped),
             tuple(sorted({*self._epochs()})),
             twice,
         )

@@ -204,3 +204,13 @@ def test_kinds_of_lines_below_the_first_record_are_listed_if_their_figures_were_
     records = "".join(f"step {step} loss {3 / step:.4f} lr 1e-3\n" for step in range(1, 40))
     assert [alike.text for alike in read(records + lines).unread_kinds] == kinds
     assert read(lines + records).unread_kinds == ()
+
+
+def test_line_that_a_pattern_reads_and_no_row_has_is_listed(read: Read) -> None:
+    """A record has one norm: a second one is lost, and said, also beside hundreds that are in their rows."""
+    lines = [f"step {step} loss: {3 / step:.4f}\n  norm: {step / 7:.4f}\n" for step in range(1, 400)]
+    lines[300] += "  norm: 8.1234\n"
+    (lost,) = read("".join(lines)).unread_kinds
+    assert (lost.text, lost.lines, lost.line, lost.figures) == ("norm: 8.1234", 1, 603, {"norm": {8.1234}})
+    lines[300] = lines[300].replace("8.1234", lines[300].split()[-3])
+    assert read("".join(lines)).unread_kinds == ()

@@ -1,0 +1,115 @@
+"""Doubts about evaluations: too many, of another loop's steps, or two where there is one elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from gputel.analysis.doubts import Doubt, about_reading
+from gputel.analysis.logs.step_doubts import FEWEST, epochs
+
+if TYPE_CHECKING:
+    from gputel.analysis.logs.parsed_rows import ParsedRows
+
+LEAST = 3
+ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
+BEYOND = 10  # times the last step of the records
+ROW = 5  # steps that show how many values a step has
+ONE = 0.8  # share of the steps that have one value
+
+
+def outnumber(log: ParsedRows) -> Iterator[Doubt]:
+    """More evaluations than records: what trains was read as an evaluation, or the other way round."""
+    records = log.records.height
+    steps = log.evals.filter(pl.col("name") == "val_loss")["step"].n_unique()
+    if records >= LEAST and steps > 2 * records:
+        yield about_reading(
+            "evaluations",
+            f"{steps:,} steps have a validation loss, and {records:,} records were read",
+            "records were read as evaluations, or not at all",
+            {"evaluations": steps, "records": records},
+            log.evals["line"][0],
+        )
+        return
+    lines = log.evals["line"].n_unique()
+    has_step = records and log.records["step"].count() > 0
+    if lines > records >= LEAST and not has_step and "loss" not in log.records.columns:
+        yield about_reading(
+            "evaluations",
+            f"{lines:,} lines are evaluations, and none of {records:,} records has a step or a loss",
+            "nothing was trained, and settings or results were read as records",
+            {"evaluations": lines, "records": records},
+            log.records["line"][0],
+        )
+
+
+def two_losses(log: ParsedRows) -> Iterator[Doubt]:
+    """Steps with two validation losses: of two sets, or one of them is of a batch; or with boxes' and masks' AP."""
+    named = log.evals.filter(pl.col("name").is_in(["val_loss", "AP"]) & pl.col("step").is_not_null())
+    if named.is_empty():
+        return
+    losses = _with_passes(log, named.filter(pl.col("value").is_finite()))
+    steps = losses.group_by("phase", "attempt", "step", "name", "pass", maintain_order=True)
+    spread = steps.agg(pl.col("value").min(), pl.col("value").max().alias("most"), pl.col("line").last())
+    two = spread.filter(pl.col("most") - pl.col("value") > ROUNDED * pl.col("most").abs())
+    if two.height >= LEAST and two.height > 0.5 * spread.height:
+        figures = "validation losses" if two["name"][0] == "val_loss" else "average precisions"
+        yield about_reading(
+            "two-losses",
+            f"{two.height:,} of {spread.height:,} steps have two {figures}",
+            "they are of two sets or epochs, of boxes and masks, or one of them is of a single batch",
+            {"two": two.height, "steps": spread.height},
+            two["line"][0],
+        )
+
+
+def beyond(log: ParsedRows) -> Iterator[Doubt]:
+    """Evaluations at steps far behind the last record: they count batches, and the records epochs."""
+    steps = log.evals["step"].drop_nulls()
+    last: Any = log.records["step"].max() or 0
+    farthest: Any = steps.max() or 0
+    beyond = steps.filter(steps > BEYOND * last) if last else steps.clear()
+    if len(beyond) >= LEAST and 2 * len(beyond) > log.evals.height:
+        yield about_reading(
+            "two-counters",
+            f"evaluations are of steps to {farthest:,}, and records end at step {last:,}",
+            "the steps of one of them are epochs, and those of the other batches",
+            {"records": last, "evaluations": farthest},
+            log.evals["line"][0],
+        )
+
+
+def twice(log: ParsedRows) -> Iterator[Doubt]:
+    """A step with two values of a measure that has one at every other, but for the last: one is of another step."""
+    row_of = ["phase", "attempt", "rank", "pass", "name"]
+    rows = log.evals.filter(pl.col("step").is_not_null())
+    if rows.height <= ROW or not rows.select("name", "step", "rank").is_duplicated().any():
+        return
+    steps = (
+        _with_passes(log, rows)
+        .group_by(*row_of, "step", maintain_order=True)
+        .agg(pl.col("value").n_unique().alias("values"), pl.col("line").last())
+    )
+    is_last = pl.col("step") == pl.col("step").last().over(row_of)
+    has_one = (pl.len().over(row_of) > ROW) & ((pl.col("values") == 1).mean().over(row_of) >= ONE)
+    twice = steps.filter((pl.col("values") > 1) & ~is_last & has_one)
+    for name, step, line in twice.select("name", "step", "line").head(1).rows():
+        yield about_reading(
+            "evaluated-twice",
+            f"step {step:,} has two values of {name}, and nearly all others have one",
+            "one of them is of another step or of another set",
+            {"name": name, "step": step},
+            line,
+        )
+
+
+def _with_passes(log: ParsedRows, evaluations: pl.DataFrame) -> pl.DataFrame:
+    """The evaluations with the `pass` through the data that they stand in, where each counts its steps anew."""
+    records = log.records.filter(pl.col("step").is_not_null()).sort("line")
+    begins = records.filter((pl.col("step").diff() <= 0).over("phase", "attempt"))["line"]
+    counts_anew = bool(epochs(log)) and records.height > FEWEST and 0 < 2 * len(begins) < records.height
+    lines = begins.to_numpy() if counts_anew else np.empty(0, dtype=np.int64)
+    return evaluations.with_columns(pl.Series("pass", np.searchsorted(lines, evaluations["line"].to_numpy())))

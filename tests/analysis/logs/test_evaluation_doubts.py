@@ -1,0 +1,37 @@
+"""Steps with two values of a measure, where others have one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputel.analysis.logs.log import Log
+
+Read = Callable[[str], Log]
+
+
+def training(twice: int | None = None, again: float = 0.0, sets: int = 1) -> str:
+    """A log with an evaluation at each step, but for one of them, which has a second."""
+    return "".join(
+        f"step {step} loss: {9 - step / 90:.4f}\n"
+        + "".join(f"eval: step {step} val_loss: {9 - step / 80 + at / 10:.4f}\n" for at in range(sets))
+        + f"eval: step {step} val_loss: {9 - step / 80 + again:.4f}\n" * (step == twice)
+        for step in range(12)
+    )
+
+
+def twice(log: Log) -> list[str]:
+    return [doubt.evidence for doubt in log.doubts if doubt.what == "evaluated-twice"]
+
+
+def test_step_with_two_values_among_steps_with_one_is_doubtful(read: Read) -> None:
+    said = "step 6 has two values of val_loss, and nearly all others have one"
+    assert twice(read(training(6, 0.5))) == [said]
+
+
+@pytest.mark.parametrize(
+    "log", [training(), training(6), training(11, 0.5), training(sets=2)], ids=["one", "same", "last", "all"]
+)
+def test_repeated_values_the_last_step_and_two_sets_are_not(log: str, read: Read) -> None:
+    assert twice(read(log)) == []
