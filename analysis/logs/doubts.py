@@ -14,7 +14,7 @@ import polars as pl
 
 from gputel.analysis import columns
 from gputel.analysis.doubts import Doubt, about_reading
-from gputel.analysis.logs import evaluation_doubts, gap_doubts, step_doubts, unread_doubts
+from gputel.analysis.logs import counter_doubts, evaluation_doubts, gap_doubts, step_doubts, unread_doubts
 from gputel.analysis.logs.line_kinds import COUNTS
 
 if TYPE_CHECKING:
@@ -176,6 +176,7 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     step_doubts.episodes_fall,
     step_doubts.first_ahead,
     step_doubts.one_step,
+    counter_doubts.unread,
     _bare,
     step_doubts.two_of_each,
     step_doubts.totals,
@@ -183,6 +184,7 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     _far_from_vocabulary,
     _constant,
     _repeats,
+    evaluation_doubts.read_as_records,
     evaluation_doubts.outnumber,
     evaluation_doubts.two_losses,
     step_doubts.spacing,

@@ -9,6 +9,9 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.doubts import Doubt, about_reading
+from gputel.analysis.logs.line_figures import head
+from gputel.analysis.logs.names import EVALUATING, TRAINING
+from gputel.analysis.logs.patterns import lazy_regex
 from gputel.analysis.logs.step_doubts import FEWEST, epochs
 
 if TYPE_CHECKING:
@@ -19,6 +22,9 @@ ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 BEYOND = 10  # times the last step of the records
 ROW = 5  # steps that show how many values a step has
 ONE = 0.8  # share of the steps that have one value
+NEARLY_ALL = 0.9  # of the records: the word is of the program, or of the log
+_HELD_OUT = lazy_regex(rb"(?i)(?<![a-z])(?:%b)(?![a-z])" % EVALUATING.encode())
+_TRAINING = lazy_regex(rb"(?i)(?<![a-z])%b(?![a-z])" % TRAINING.encode())
 
 
 def outnumber(log: ParsedRows) -> Iterator[Doubt]:
@@ -43,6 +49,23 @@ def outnumber(log: ParsedRows) -> Iterator[Doubt]:
             "nothing was trained, and settings or results were read as records",
             {"evaluations": lines, "records": records},
             log.records["line"][0],
+        )
+
+
+def read_as_records(log: ParsedRows) -> Iterator[Doubt]:
+    """Records whose lines name a held-out set in front, beside others that do not."""
+    taken = log.unread.taken
+    numbers = pl.Series([line.number for line in taken], dtype=pl.Int64)
+    is_record = numbers.is_in(log.records["line"].implode()) & ~numbers.is_in(log.evals["line"].implode())
+    heads = [(number, head(line)) for (number, line, _), is_ in zip(taken, is_record, strict=True) if is_]
+    named = [number for number, words in heads if _HELD_OUT.search(words) and not _TRAINING.search(words)]
+    if LEAST <= len(named) < NEARLY_ALL * len(heads):
+        yield about_reading(
+            "evaluations-as-records",
+            f"{len(named):,} of {len(heads):,} records are lines that name a held-out set",
+            "evaluations were read as records of the training",
+            {"named": len(named), "records": len(heads)},
+            named[0],
         )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from gputel.analysis.logs.languages import english
+from gputel.analysis.logs.line_prefixes import strip_prefixes
 from gputel.analysis.logs.patterns import lazy_regex
 
 VECTOR = 10  # numbers of one name
@@ -19,6 +20,7 @@ _LONGEST = 40  # of a name
 _NUMBER = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
 _NUMBERS, _TEXT_NUMBERS = lazy_regex(_NUMBER.encode()), lazy_regex(_NUMBER, re.ASCII)
 _CLOCK = lazy_regex(rb"(?<![\d.:])\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?![.:]?\d)")
+_FRACTION = lazy_regex(rb"\d\.\d")
 _LETTER = lazy_regex(r"[^\W\d_]")
 # between two values of one name, `recall=[0.1, 0.2]`, or between a number of the name and its value, `rank-1: 0.5`
 _LISTED = lazy_regex(r"\W*[,/(\[+=:]\W*|\s*(?:to|->|\+/-)\s*")
@@ -45,6 +47,13 @@ ASIDE = lazy_regex(
 def shape(line: bytes) -> bytes:
     """The line without its numbers."""
     return _NUMBERS.sub(b"#", line)
+
+
+def head(line: bytes) -> bytes:
+    """What stands before the first figure, without what a carrier or a logger put before the line."""
+    (bare,) = strip_prefixes([line])
+    figure = _FRACTION.search(bare)
+    return bare[: figure.start()] if figure else bare
 
 
 def figures(lines: Sequence[bytes]) -> dict[str, frozenset[float]]:

@@ -78,7 +78,7 @@ _SIZES = frozenset({"depth", "heads", "nodes", "gpus"})  # of a model or a machi
 # `fps step`, a speed, and `Local Epoch` of a client, which begins again in each round
 _NO_PLACE = re.compile(r"(?i)(?:(?:fps|sps|ips|speed|throughput)[\W_]|local[\W_]epochs?$)")
 _OF_TIME = re.compile(r"(?i)\b(?:time|took|duration|elapsed)\b")
-_BEFORE_PLACES = frozenset("at after results metrics scores set".split())  # `Eval results step 500`
+_BEFORE_PLACES = frozenset("at after current results metrics scores set".split())  # `Eval results step 500`
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
 
 
@@ -266,7 +266,7 @@ def _ends(key: str) -> list[str]:
     """
     key = key.removesuffix(" so far")
     ends = [key, _GLUED.sub(" ", key)]
-    parts = re.split(r"[/ .:]+", key.removesuffix("()"))
+    parts = re.split(r"[/ .:-]*[/ .:]+", key.removesuffix("()"))
     if parts[0].lower() in ("train", "training") and key[len(parts[0]) :][:1] == " ":
         ends.append(key[len(parts[0]) + 1 :])
     if _EVALUATED.fullmatch(parts[-1]) or (

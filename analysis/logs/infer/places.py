@@ -114,10 +114,10 @@ def _passes(cells: list[Named], shape: LineShape) -> list[Named]:
 
 
 def _turn_together(outer: Named, inner: Named, shape: LineShape) -> bool:
-    """Whether the outer count never falls, and rises each time that the inner one begins again."""
+    """Whether the outer count never falls, and rises where the inner one begins again, but for a restart or two."""
     passes, steps = integers(shape.column(outer.at)) or [], integers(shape.column(inner.at)) or []
     turns = [f > e for (a, b), (e, f) in zip(pairwise(steps), pairwise(passes), strict=False) if b < a]
-    return bool(turns) and all(turns) and all(f >= e for e, f in pairwise(passes))
+    return 3 * sum(turns) >= 2 * len(turns) > 0 and all(f >= e for e, f in pairwise(passes))
 
 
 def _epochs(cells: list[Named], shape: LineShape) -> list[Named]:
@@ -136,8 +136,10 @@ def _epochs(cells: list[Named], shape: LineShape) -> list[Named]:
         counted = len(cells) > 2 and cells[2].slot.column == "total"  # `[3, 200/2000]` is an index
         batch = second if counted else replace(second, column="batch", source="#")
         return [replace(first, column="epoch", source="#"), batch, *cells[2:]]
-    nameless = between == b"" and first.slot.key is second.slot.key is None
-    if nameless and second.column is None and _turn_together(first, second, shape):  # `0 10 loss - 7.2`
+    nameless = between in (b"", b":") and first.slot.key is second.slot.key is None
+    if (
+        nameless and second.column is None and _turn_together(first, second, shape)
+    ):  # `0 10 loss - 7.2`, `[0 : 100]`
         return [
             replace(cells[0], column="epoch", source="#"),
             replace(second, column="batch", source="#"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from gputel.analysis.logs import files, formats
 from gputel.analysis.logs.log import Log
 
 Read = Callable[[str], Log]
@@ -35,3 +37,21 @@ def test_step_with_two_values_among_steps_with_one_is_doubtful(read: Read) -> No
 )
 def test_repeated_values_the_last_step_and_two_sets_are_not(log: str, read: Read) -> None:
     assert twice(read(log)) == []
+
+
+@pytest.mark.parametrize(("sets", "kinds"), [("train val", ["evaluations-as-records"]), ("dev", [])])
+def test_format_that_takes_evaluations_for_records_is_doubtful(
+    sets: str, kinds: list[str], tmp_path: Path
+) -> None:
+    """A word on every line, such as that of a program, says nothing."""
+    loose = formats.load(
+        "title = 'loose'\ngrammar = 'one of ours'\n[[lines]]\nname = 'record'\nrole = 'train'\n"
+        "needle = 'loss'\nline = 'step <step> loss <loss>'\n",
+        "loose",
+        "loose.toml",
+    )
+    lines = (f"{name} step {step} loss {9 / step:.4f}\n" for step in range(1, 13) for name in sets.split())
+    path = tmp_path / "train.log"
+    path.write_text("".join(lines))
+    log = files.read_file(path, (loose,))
+    assert [doubt.what for doubt in log.doubts if doubt.what == "evaluations-as-records"] == kinds

@@ -21,6 +21,7 @@ def columns(*lines: str) -> list[str | None]:
     [
         ("upd 3 nll 2.5 l_r 1e-4", ["step", "loss", "lr"]),
         ("iter 3 train/loss 2.5 optim/grad_norm 0.5", ["iteration", "loss", "grad_norm"]),
+        ("val --- Current batch:3/9 loss:[ 0.5]", ["batch", "total_steps", "loss"]),
         ("iter 3 loss 2.5 feature norm 0.5", ["iteration", "loss", "feature_norm"]),
         ("iter 3 loss 2.5 line search step 0.5", ["iteration", "loss", "line_search_step"]),
         ("epoch 3 loss 2.5 iter 0.5", ["epoch", "loss", "dt_ms"]),

@@ -209,3 +209,12 @@ def test_first_of_two_counts_is_the_epoch_if_it_rises_where_the_other_begins_aga
     assert log.records["attempt"].unique().to_list() == [1]
     apart = read("".join(line.format(e=3, b=b, loss=7.5 - b / 100) for b in range(0, 50, 10)))
     assert apart.records["step"].to_list() == [0, 10, 20, 30, 40]
+
+
+def test_iteration_behind_the_scale_of_a_growing_model_is_the_step(read: Callable[[str], Log]) -> None:
+    """It begins again with each scale; a run that was started once more is another attempt."""
+    rows = [(scale, at) for scale, runs in enumerate((9, 8, 7)) for at in range(100, 100 * runs, 100)]
+    log = read(
+        "".join(f"[{scale} : {at:6}] loss G : {at / 7:.3f} loss D : {-at / 9:.3f}\n" for scale, at in rows)
+    )
+    assert log.records.select("epoch", "step").rows() == rows

@@ -1,0 +1,46 @@
+"""Records of one step on whose lines another number counts, each beside a log that is like it and right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.logs import files, formats
+
+FIRST = formats.load(
+    "title = 'first'\ngrammar = 'one of ours'\n[[lines]]\nname = 'record'\nrole = 'train'\n"
+    "needle = 'loss'\nline = '<step>:.* loss <loss>'\n",
+    "first",
+    "first.toml",
+)
+
+
+def doubts(line: str, tmp_path: Path) -> list[str]:
+    """Those of a format that takes the first number of a line for the step."""
+    path = tmp_path / "train.log"
+    path.write_text("".join(line.format(at // 20, at, 20 * at, 9 / at) for at in range(1, 60)))
+    return [
+        doubt.evidence for doubt in files.read_file(path, (FIRST,)).doubts if doubt.what == "unread-counter"
+    ]
+
+
+def test_number_that_counts_while_the_step_stays_is_doubtful(tmp_path: Path) -> None:
+    (said,) = doubts("{0}: {2} loss {3:.4f}\n", tmp_path)
+    assert said == (
+        "56 of 59 records have the step of the one before, and a number on their lines counts 40, 60, 80"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{1}: {2} loss {3:.4f}\n",  # the step counts as well
+        "{0}: {2}/9999 loss {3:.4f}\n",  # samples of an epoch
+        "{0}: took {2} loss {3:.4f}\n",
+        "{0}: 10 loss {3:.4f}\n",
+        "2026-03-01 10:00:{1:02} {0}: loss {3:.4f}\n",
+    ],
+)
+def test_steps_that_count_parts_of_a_total_and_times_are_not(line: str, tmp_path: Path) -> None:
+    assert doubts(line, tmp_path) == []
