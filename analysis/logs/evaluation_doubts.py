@@ -116,7 +116,7 @@ def twice(log: ParsedRows) -> Iterator[Doubt]:
         .group_by(*row_of, "step", maintain_order=True)
         .agg(pl.col("value").n_unique().alias("values"), pl.col("line").last())
     )
-    is_last = pl.col("step") == pl.col("step").last().over(row_of)
+    is_last = pl.col("step") == pl.col("step").max().over(row_of)
     has_one = (pl.len().over(row_of) > ROW) & ((pl.col("values") == 1).mean().over(row_of) >= ONE)
     twice = steps.filter((pl.col("values") > 1) & ~is_last & has_one)
     for name, step, line in twice.select("name", "step", "line").head(1).rows():

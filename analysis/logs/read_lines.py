@@ -6,7 +6,6 @@ figures that the reading has nowhere.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
@@ -54,7 +53,7 @@ class UnreadLine(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A line that a pattern reads, and its measures by their printed names."""
+    """A line that a pattern reads, and its measures by their printed names, but for whole numbers."""
 
     number: int
     line: bytes
@@ -115,8 +114,8 @@ class ReadLines:
         numbers = chunk.number(hits.lines[:left]).tolist()
         for row, (number, line) in enumerate(zip(numbers, _lines(hits, chunk.data, left), strict=True)):
             figures = {name: each.numbers.item(row) for name, each in measures.items() if each.present[row]}
-            finite = {name: value for name, value in figures.items() if math.isfinite(value)}
-            self._taken[hits.pattern].append(Taken(number, line, finite))
+            fractions = {name: value for name, value in figures.items() if 0 < value % 1 < 1}
+            self._taken[hits.pattern].append(Taken(number, line, fractions))
 
     def _look_for_losses(self, hits: Hits, chunk: Chunk) -> None:
         self._given |= {what.column for what in hits.values}

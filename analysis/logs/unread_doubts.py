@@ -105,7 +105,9 @@ def not_read(log: ParsedRows) -> tuple[Alike, ...]:
 
 
 def _lost(log: ParsedRows) -> Iterator[Alike]:
-    """Lines that a pattern has read, and whose figures are in no row."""
+    """Lines that a pattern has read beside others, and whose figures are in no row."""
+    if log.records.is_empty() and log.evals.is_empty():
+        return
     numbers = pl.Series([line.number for line in log.unread.taken], dtype=pl.Int64)
     frames = (log.records, log.evals, log.partials)
     in_rows = [numbers.is_in(frame["line"].implode()) for frame in frames]

@@ -28,6 +28,7 @@ _MOST_VALUES, _MOST_BESIDE = 40, 10  # of a rare line: of a list or a tree; besi
 _MOST_SETTINGS = 0.3  # share of the lines; `python train.py | step 5` may stand in front of all of them
 _OPTION = re.compile(rb"\s*--[a-z]")  # `--epochs 10`, of a command
 _BEGINS = re.compile(rf"(?i)\W*(?:(?:phase|split|mode|set)\W+)?(?:{HELD_OUT})(?!\w)".encode())
+_OF_SET = re.compile(rf"(?i)(?:{HELD_OUT})[ _]+(?:batches|samples|images|examples|sentences|tokens|size)")
 _OF_BEST = re.compile(rb"(?i)\W*(?:@|\(|(?:at|in|from|of)\b)")
 
 
@@ -182,13 +183,22 @@ def _without_samples(candidate: Candidate) -> list[Named]:
 
 
 def _without_counts(candidate: Candidate) -> list[Named]:
-    """Drops a value with its total, such as `minibatch 90/90`, and the best of a measure or a time beside it."""
+    """Drops a value with its total, such as `minibatch 90/90`, and the best of a measure or a time beside it.
+
+    So is `Eval batches[100]`, how many of the set the figures are of.
+    """
     dropped = {n.at - 1 for n in candidate.named if n.slot.column == "total"}
+    dropped |= {n.at for n in candidate.metrics if _OF_SET.fullmatch(n.source) and _is_size(n, candidate)}
     best = {n.at for n in candidate.metrics if is_best(n.source)}
     measured = any(n.at not in best and MEASURE.search(n.column or "") for n in candidate.metrics)
     times = {n.at for n in candidate.metrics if n.slot.unit in SECONDS and not MEASURE.search(n.source)}
     dropped |= best | times if measured else set()
     return [replace(n, column=None) if n.at in dropped and not is_place(n) else n for n in candidate.named]
+
+
+def _is_size(cell: Named, candidate: Candidate) -> bool:
+    column = candidate.shape.column(cell.at)
+    return len({*column}) == 1 and integers(column) is not None
 
 
 def _without_best(named: Sequence[Named], shape: LineShape) -> list[Named]:

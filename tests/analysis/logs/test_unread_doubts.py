@@ -211,6 +211,11 @@ def test_line_that_a_pattern_reads_and_no_row_has_is_listed(read: Read) -> None:
     lines = [f"step {step} loss: {3 / step:.4f}\n  norm: {step / 7:.4f}\n" for step in range(1, 400)]
     lines[300] += "  norm: 8.1234\n"
     (lost,) = read("".join(lines)).unread_kinds
-    assert (lost.text, lost.lines, lost.line, lost.figures) == ("norm: 8.1234", 1, 603, {"norm": frozenset({8.1234})})
+    assert (lost.text, lost.lines, lost.line, lost.figures) == (
+        "norm: 8.1234",
+        1,
+        603,
+        {"norm": frozenset({8.1234})},
+    )
     lines[300] = lines[300].replace("8.1234", lines[300].split()[-3])
     assert read("".join(lines)).unread_kinds == ()

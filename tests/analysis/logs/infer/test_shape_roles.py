@@ -40,6 +40,12 @@ def test_line_below_a_heading_of_a_test_is_an_evaluation() -> None:
     assert (made.role, made.columns) == ("eval", ["val_loss", "acc"])
 
 
+def test_size_of_a_set_is_no_figure_of_the_evaluation(read: Callable[[str], Log]) -> None:
+    lines = "[{0:6}] | gnorm 0.5 lr 0.0001 | loss {1:.2f}\nEval batches[ 100] | loss {2:.2f}\n"
+    log = read("".join(lines.format(100 * at, 9 / at, 10 / at) for at in range(1, 12)))
+    assert (log.records["loss"].count(), {*log.evals["name"]}) == (11, {"val_loss"})
+
+
 def test_line_that_says_nothing_of_training_is_no_candidate() -> None:
     assert candidate("listening on port 8080") is None
 
