@@ -65,9 +65,12 @@ class Columnwise:
                 falls = np.flatnonzero(~(steps[1:] > steps[:-1])) + first + 1
                 waiting = [self._waiting(aside.within(first + 1, end), first, steps) for aside in asides]
                 cuts = np.unique(np.concatenate([falls, *waiting])).tolist()
-            elif "epoch" in cells and not self._counting.has_fractions:
+            elif "epoch" in cells:
                 epochs = cells["epoch"]
-                cuts = (np.flatnonzero(epochs != np.floor(epochs))[:1] + first + 1).tolist()
+                falls = np.flatnonzero(epochs[1:] < epochs[:-1])
+                fractions = np.flatnonzero(epochs != np.floor(epochs))
+                fractions = fractions[:0] if self._counting.has_fractions else fractions[:1]
+                cuts = (np.unique(np.concatenate([falls, fractions])) + first + 1).tolist()
         for start, stop in zip([first, *cuts], [*cuts, end], strict=True):
             yield run.within(start, stop)
 
@@ -150,6 +153,8 @@ class Columnwise:
         if steps is not None:
             last = {"epoch": float(cells["epoch"][-1])} if "epoch" in cells else {}
             self._stages.went_on(float(steps[-1]), rank, self._counting.epoch(last, rank), end - first)
+        elif "epoch" in cells:
+            self._stages.reached(rank, float(cells["epoch"][-1]))
 
     def _evaluate(self, aside: Aside) -> None:
         table, shape, rows, _ = aside

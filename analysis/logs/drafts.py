@@ -46,6 +46,8 @@ class OpenRecord:
     evals: dict[str, float]
     redraw: tuple[str, float, float] | None = None  # of a bar: its key and how far it had come
     carried: dict[str, float] | None = None  # of an epoch's bar: the evaluations that it began with
+    began: dict[str, float] = field(default_factory=dict)  # of an epoch's bar: figures of its first redraw
+    is_first: bool = True  # of the redraws of its bar
     place: PhaseAttempt | None = None  # None until a line makes it a record
     kinds: set[Pattern] = field(default_factory=set)  # of its lines
     end: int = 0  # number of its last line
@@ -76,6 +78,35 @@ class OpenRecord:
             return self.carried
         is_first = self.epoch_of_bar is not None and self.line.cells.get("count") == 0
         return self.evals if is_first else {}
+
+    def begin_bar(self) -> None:
+        """Notes what the bar of an epoch shows before the first batch, if this is its first redraw."""
+        if self.is_first and self.epoch_of_bar is not None and self.line.cells.get("count") == 0:
+            lasting = {*PLACES, *CIRCUMSTANCES, *RATES}
+            self.began = {name: value for name, value in self.cells.items() if name not in lasting}
+
+    def end_bar(self, later: OpenRecord) -> None:
+        """Takes what the bar of the next epoch begins with, in place of figures that never changed.
+
+        What that bar shows on a line below is not known yet: such figures are left out.
+        """
+        if self.epoch_of_bar is None or later.epoch_of_bar != self.epoch_of_bar + 1:
+            return
+        still = {name for name, value in self.began.items() if self.cells.get(name) == value}
+        if not (
+            self._goes_on_in(later, still) or (still == {*self.began} and self.line.cells.get("total", 1) > 1)
+        ):
+            return
+        for name in {*later.began, *still} - ({*self.cells} - still):
+            self.cells.pop(name, None)
+            self.cells |= {name: later.began[name]} if name in later.began else {}
+
+    def _goes_on_in(self, later: OpenRecord, still: set[str]) -> bool:
+        """Whether a figure that changed in this bar stands in the next one before its first batch."""
+        moving = {
+            name: value for name, value in later.began.items() if name in self.cells and name not in still
+        }
+        return any(self.cells[name] == value for name, value in moving.items())
 
     def ends_above(self, line: ParsedLine) -> bool:
         """Whether it has a step and several lines, or a loss and an evaluation, and the line stands right below."""
@@ -198,6 +229,7 @@ def _is_counted(line: ParsedLine) -> bool:
     return line.shape.place is not None and not line.shape.is_rounded(line.shape.place)
 
 
+RATES = ("lr", "lrm")  # in effect from the line on
 _NEVER = float("-inf")
 _NEAR = 0.05  # how far a loss may be from its rounded form, by its share
 _ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
@@ -260,7 +292,11 @@ class Stages:
             self._next_phase()
         elif step is not None and self._begins_again(step, rank, epoch):
             self._next_attempt()
+        elif step is None and self._is_earlier(epoch, rank):
+            self._next_attempt()
         self._begun = True
+        if step is None and epoch is not None:
+            self.reached(rank, epoch)
         if step is not None:
             self._last[rank], self._epochs[rank] = step, epoch
             self.last_epoch = epoch
@@ -288,6 +324,10 @@ class Stages:
         self._epochs[rank] = self.last_epoch = epoch
         self._count[rank] = self._count.get(rank, 0) + count
 
+    def reached(self, rank: str | None, epoch: float) -> None:
+        """Notes the epoch of records without a step."""
+        self._epochs[rank] = epoch
+
     def _begins_again(self, step: float, rank: str | None, epoch: float | None) -> bool:
         """Whether the step falls; that of a rank not seen so far, as a restarted worker is, falls below all others.
 
@@ -301,6 +341,11 @@ class Stages:
     def _is_later(self, epoch: float | None, rank: str | None) -> bool:
         before = self._epochs.get(rank)
         return epoch is not None and before is not None and epoch > before
+
+    def _is_earlier(self, epoch: float | None, rank: str | None) -> bool:
+        """Whether the epoch of records without a step falls."""
+        before = self._epochs.get(rank)
+        return rank not in self._last and epoch is not None and before is not None and epoch < before
 
     def _next_phase(self) -> None:
         if self._begun:

@@ -10,14 +10,13 @@ from dataclasses import replace
 
 from gputel.analysis.logs.bar_evaluations import BarEvaluations
 from gputel.analysis.logs.counting import BarKey, Counting
-from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
+from gputel.analysis.logs.drafts import RATES, OpenRecord, ParsedLine, Stages
 from gputel.analysis.logs.evaluations import Evaluations
 from gputel.analysis.logs.frames import Rows
 from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, COUNTS, PLACES
 from gputel.analysis.logs.names import SO_FAR
 from gputel.analysis.logs.patterns import Field
 
-RATES = ("lr", "lrm")  # in effect from the line on
 LASTING = ("total_steps", *RATES)
 
 
@@ -144,9 +143,13 @@ class OpenRecords:
             self.partials.append(draft.row(draft.place or self._stages.here))
             if draft.epoch_of_bar is not None:
                 self._bar_evaluations.begin(draft)
-            new.carried = draft.carried
+            draft.begin_bar()
+            new.carried, new.began, new.is_first = draft.carried, draft.began, False
             new.place, new.redraw = draft.place, (*key, max(count, draft.redraw[2]))
         else:
+            new.begin_bar()
+            if draft:
+                draft.end_bar(new)
             self.close(line.rank)
         self.drafts[line.rank] = new
         if line.shape.record and new.place is None:

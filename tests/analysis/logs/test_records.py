@@ -367,3 +367,18 @@ def test_line_below_the_bar_of_an_epoch_gives_its_step(
     found = rows(text, "step", "critic_loss")
     assert [step for step, _ in found] == steps
     assert [loss for step, loss in found if step >= 100] == [*losses.values()]
+
+
+@pytest.mark.parametrize("count", [4, 200])
+def test_epoch_that_falls_starts_the_next_attempt_where_records_have_no_step(
+    count: int, read: Callable[..., Any]
+) -> None:
+    first = "".join(f"{{'loss': {4 - at / count}, 'epoch': {at / 50}}}\n" for at in range(1, count + 1))
+    rows = read(first + first).records
+    assert rows["attempt"].to_list() == [1] * count + [2] * count
+    assert rows["step"].null_count() == 2 * count
+
+
+def test_epoch_that_stays_starts_no_attempt(read: Callable[..., Any]) -> None:
+    text = "".join(f"{{'loss': {4 - at / 100}, 'epoch': {at // 30 / 4}}}\n" for at in range(100))
+    assert read(text).records["attempt"].unique().to_list() == [1]
