@@ -290,9 +290,7 @@ class Stages:
         """The place of a record that begins now; a falling step begins an attempt, unless a new epoch begins."""
         if self.announced:
             self._next_phase()
-        elif step is not None and self._begins_again(step, rank, epoch):
-            self._next_attempt()
-        elif step is None and self._is_earlier(epoch, rank):
+        elif self._begins_again(step, rank, epoch):
             self._next_attempt()
         self._begun = True
         if step is None and epoch is not None:
@@ -328,11 +326,13 @@ class Stages:
         """Notes the epoch of records without a step."""
         self._epochs[rank] = epoch
 
-    def _begins_again(self, step: float, rank: str | None, epoch: float | None) -> bool:
+    def _begins_again(self, step: float | None, rank: str | None, epoch: float | None) -> bool:
         """Whether the step falls; that of a rank not seen so far, as a restarted worker is, falls below all others.
 
         The last of several ranks may print its first record when the others have printed a few.
         """
+        if step is None:
+            return self._is_earlier(epoch, rank)
         if rank in self._last:
             return step < self._last[rank] and not self._is_later(epoch, rank)
         others = [(last, self._count.get(other, 0)) for other, last in self._last.items()]

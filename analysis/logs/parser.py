@@ -287,7 +287,7 @@ class Parser:
         if not self._infer or not has_candidates(lines):
             return None
         if not nothing and self.records.begun:
-            some = candidates(lines)
+            some = candidates(lines, lambda: b"".join([c.texts() for c in self._kept]))
             read = sum(self.hits.values())
             return self._infer(some, read, self.records.passes) if may_recur_or_measure(some) else None
         inferred = self._infer(lines, 0, 0)

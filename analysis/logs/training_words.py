@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gputel.analysis.logs.patterns import lazy_regex
@@ -45,6 +46,13 @@ _OTHERS = _Vocabulary(
     lazy_regex(rb"lr\b|rate\b|\btime\b|\bavg|/ ?s(?:ec)?\b|\d/\d+ +\d[\d.]*g +\d"),
 )
 _HEADING = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|vali?\w*|test)(?: (?:results?|metrics|scores?))?[ *#=:-]*$")
+# `epoch  train loss  val loss`, its rows, and the rules between them
+_COLUMNS = lazy_regex(rb"""\s*[A-Za-z|](?:[^\d:=()\[\]{}<>"'?!;]|(?<=[A-Za-z_@-])\d){4,300}""")
+_ROW = lazy_regex(
+    rb"(?:[\s|,]*[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?%?|nan|inf|N/A)(?=[\s|,]|$)){2,}[\s|,]*|[\s|,+=:-]+"
+)
+_FRACTION = lazy_regex(rb"\d+\.\d{2,}")
+_REPEATED = 0.8  # share of the rows of a table whose figures stand in other lines
 _WORD = lazy_regex(rb"[a-z]{3,}")
 _IN_VALUES = {b"nan", b"inf", b"infinity", b"day", b"days"}
 
@@ -60,15 +68,50 @@ def names_measure(small: bytes) -> bool:
     return _MEASURES.is_in(small)
 
 
-def candidates(lines: bytes) -> bytes:
-    """The lines that may speak of training, a tenth of a long log; with the heading of an evaluation above them."""
+def candidates(lines: bytes, whole: Callable[[], bytes] = bytes) -> bytes:
+    """The lines that may speak of training, a tenth of a long log.
+
+    With them come the heading of an evaluation above them, and the rows of numbers below the heading of a table,
+    but for those that give figures of the `whole` log once more.
+    """
     kept: list[bytes] = []
+    rows: list[tuple[int, bytes]] = []  # of tables, and where they belong
     above = b""
+    in_table = False
     for line in lines.split(b"\n"):
         if has_candidates(line):
             kept += [above, line] if _HEADING.search(above) else [line]
+            in_table = _COLUMNS.fullmatch(line) is not None
+        elif in_table and _ROW.fullmatch(line):
+            rows.append((len(kept), line))
+        else:
+            in_table = False
         above = line
+    if rows and not _are_repeated([row for _, row in rows], whole()):
+        for at, row in reversed(rows):
+            kept.insert(at, row)
     return b"\n".join(kept)
+
+
+def _are_repeated(rows: Sequence[bytes], whole: bytes) -> bool:
+    """Whether most rows of tables have a fraction that other lines give, in full or rounded."""
+    own = {*rows}
+    others = b"\n".join(line for line in whole.split(b"\n") if line not in own)
+    known = {float(figure) for figure in _FRACTION.findall(others)}
+    rounded = {digits: {round(figure, digits) for figure in known} for digits in range(2, 7)}
+    fractions = [figures for row in rows if (figures := _FRACTION.findall(row))]
+    repeated = sum(any(_is_among(figure, known, rounded) for figure in figures) for figures in fractions)
+    return repeated >= _REPEATED * len(fractions)
+
+
+def _is_among(figure: bytes, known: set[float], rounded: Mapping[int, set[float]]) -> bool:
+    """Whether a fraction of three digits and more is known, or rounds a known one, or one rounds it."""
+    digits = len(figure.partition(b".")[2])
+    value = float(figure)
+    if digits < 3:
+        return False
+    shorter = any(round(value, each) in known for each in range(3, min(digits, 6)))
+    return value in known or value in rounded.get(digits, ()) or shorter
 
 
 def may_recur_or_measure(lines: bytes) -> bool:

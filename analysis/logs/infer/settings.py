@@ -11,6 +11,7 @@ from gputel.analysis.logs.infer.headings import heading
 from gputel.analysis.logs.infer.named import PLACES
 
 _THRESHOLD = re.compile(r"(?i)(?:^|[\W_])thr(?:esh(?:old)?)?s?(?:$|[\W_])")  # measures nothing
+_RESULT = re.compile(rb"(?:^|[\s=:<\[])\w*(?:Result|Output)\(|^\s*metrics ?= ?\{")
 _BEST_OF_ALL = re.compile(rb"(?i)best .{0,40}:")
 
 
@@ -19,7 +20,11 @@ def without_settings(candidates: Sequence[Candidate], lines: Sequence[bytes]) ->
     begins = min(
         (c.shape.first for c in candidates if c.role == "train" and c.place and c.evidence), default=0
     )
-    kept = [line for line in candidates if not (_is_setting(line, lines, begins) or _is_of_best(line, lines))]
+    kept = [
+        line
+        for line in candidates
+        if not (_is_setting(line, lines, begins) or _is_of_best(line, lines) or _is_result(line))
+    ]
     return [line for line in kept if not _is_led(line, kept)]
 
 
@@ -35,6 +40,12 @@ def _is_led(line: Candidate, candidates: Sequence[Candidate]) -> bool:
     if setting_lines.sets(line.shape.example) != "led" or not moving.isdisjoint({"loss", *PLACES}):
         return False
     return any(c.shape.first > line.shape.first for c in candidates if c.role == "train" and c.evidence)
+
+
+def _is_result(line: Candidate) -> bool:
+    """Whether it is the printed result of a run: `Result(metrics={'loss': 0.5}, path='run')`."""
+    first = min((cell.at for cell in line.metrics), default=None)
+    return first is not None and _RESULT.search(b" ".join(line.shape.words[: first + 1])) is not None
 
 
 def _is_of_best(line: Candidate, lines: Sequence[bytes]) -> bool:

@@ -212,3 +212,40 @@ def test_rows_whose_values_stand_elsewhere_are_not_of_the_table(read: Read) -> N
     heading, *rows = SPARSE.splitlines()
     moved = [" ".join(row.split()) if index % 4 != 3 else row for index, row in enumerate(rows)]
     assert read("\n".join([heading, *moved]) + "\n").records["step"].to_list() == [200, 400, 600]
+
+
+KNOWN = "\n".join(
+    f"Epoch {epoch}/3\n10/10 - 1s - 50ms/step - accuracy: 0.{5 + epoch}125 - loss: 0.{9 - epoch}375"
+    for epoch in (1, 2, 3)
+)
+
+
+@pytest.mark.parametrize("between", [",", " | ", "    "])
+def test_table_of_another_training_is_read_beside_records_of_a_known_format(between: str, read: Read) -> None:
+    rows = [
+        ("epoch", "loss", "acc"),
+        ("1", "1.2031", "0.312"),
+        ("2", "1.0031", "0.412"),
+        ("3", "0.9033", "0.51"),
+    ]
+    log = read(KNOWN + "\nThe second network\n" + "\n".join(map(between.join, rows)) + "\n")
+    assert log.records.select("attempt", "step", "loss").rows()[3:] == [
+        (2, 1, 1.2031),
+        (2, 2, 1.0031),
+        (2, 3, 0.9033),
+    ]
+
+
+def test_table_that_repeats_the_records_is_no_training(read: Read) -> None:
+    rows = (
+        "epoch  accuracy  loss",
+        "1  0.612512  0.837521",
+        "2  0.712512  0.737523",
+        "3  0.812522  0.637519",
+    )
+    assert read("\n".join([KNOWN, *rows, ""])).records.height == 3
+
+
+def test_result_of_a_trial_is_no_record(read: Read) -> None:
+    result = "Result(metrics={{'loss': {}, 'accuracy': 0.81, 'training_iteration': {}}}, path='/runs/{}')\n"
+    assert read("".join(result.format(0.5 + at / 8, at, at) for at in (1, 2, 3))).records.is_empty()
