@@ -53,7 +53,7 @@ def make_candidate(shape: LineShape, lines: Sequence[bytes], *, crowded: bool = 
         return None
     named = named if evidence else _without_best(named, shape)
     made = Candidate(shape, tuple(named), "train" if evidence else "other", evidence)
-    return _with_role(made, headed=_is_headed(made, lines))
+    return _with_role(_without_sizes(made), headed=_is_headed(made, lines))
 
 
 def _is_headed(made: Candidate, lines: Sequence[bytes]) -> bool:
@@ -183,12 +183,8 @@ def _without_samples(candidate: Candidate) -> list[Named]:
 
 
 def _without_counts(candidate: Candidate) -> list[Named]:
-    """Drops a value with its total, such as `minibatch 90/90`, and the best of a measure or a time beside it.
-
-    So is `Eval batches[100]`, how many of the set the figures are of.
-    """
+    """Drops a value with its total, such as `minibatch 90/90`, and the best of a measure or a time beside it."""
     dropped = {n.at - 1 for n in candidate.named if n.slot.column == "total"}
-    dropped |= {n.at for n in candidate.metrics if _OF_SET.fullmatch(n.source) and _is_size(n, candidate)}
     best = {n.at for n in candidate.metrics if is_best(n.source)}
     measured = any(n.at not in best and MEASURE.search(n.column or "") for n in candidate.metrics)
     times = {n.at for n in candidate.metrics if n.slot.unit in SECONDS and not MEASURE.search(n.source)}
@@ -196,9 +192,15 @@ def _without_counts(candidate: Candidate) -> list[Named]:
     return [replace(n, column=None) if n.at in dropped and not is_place(n) else n for n in candidate.named]
 
 
-def _is_size(cell: Named, candidate: Candidate) -> bool:
-    column = candidate.shape.column(cell.at)
-    return len({*column}) == 1 and integers(column) is not None
+def _without_sizes(candidate: Candidate) -> Candidate:
+    """Drops `Eval batches[100]`, how many of the set the other figures are of."""
+    sizes = [n for n in candidate.metrics if _OF_SET.fullmatch(n.source)]
+    stay = [n.at for n in sizes if len({*(integers(candidate.shape.column(n.at)) or ())}) == 1]
+    if not stay or len(candidate.metrics) == len(stay):
+        return candidate
+    return replace(
+        candidate, named=tuple(replace(n, column=None) if n.at in stay else n for n in candidate.named)
+    )
 
 
 def _without_best(named: Sequence[Named], shape: LineShape) -> list[Named]:
