@@ -141,6 +141,11 @@ _DAY = (
     rb"|\d{1,2}[ -](?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?[ -]\d{4})"
 )
 _RUNS = rb"(?:python[\d.]*|torchrun|accelerate|deepspeed|srun|nohup|bash|sh) "  # what a shell is asked to run
+# `Training model vgg`, `Dataset: cora`: what the next training is of
+_SUBJECT = (
+    rb"(?:model|dataset|network|architecture|experiment)[ #:=]{1,3}"
+    rb"(?!train|val|test|eval|dev|sav|load)[a-z\d][\w./+-]*[^\w\n]*"
+)
 # The first line of a start, dated, from scratch, or of another fold: no event, but why steps begin again.
 HEADING = _sign(
     None,
@@ -150,7 +155,8 @@ HEADING = _sign(
     rb"|.*\b(?:(?:run|session|job|experiment|training) (?:was )?(?:started|starts|starting|began|begins)\b.{0,20}"
     rb"|start of (?:the )?training\b.{0,30})" + _DAY + rb".*"
     rb"|(?:\([\w.-]{1,40}\) )?(?:\S{0,80}[@~/:]\S{0,80})?[$#] " + _RUNS + rb".*"
-    rb"|(?:experimental: )?start(?:ing)? training\b.{0,40}\bfrom (?:scratch|(?:a )?pre-?trained)\b.*)$",
+    rb"|(?:experimental: )?start(?:ing)? training\b.{0,40}\bfrom (?:scratch|(?:a )?pre-?trained)\b.*"
+    rb"|[^a-z\d]*(?:(?:now|start\w*|train\w*|fitting|running|on|with|the) )*" + _SUBJECT + rb")$",
 )
 COMPLETED = patterns.lazy_regex(
     rb"(?i)\btraining (?:is |has |was |run )?(?:now )?(?:complete[ds]?|finished|done|ended)\b"
@@ -197,6 +203,10 @@ _WORTH = (
     *(rb"%b(?<!\w%b)[ #:=]{0,4}\d" % (part, part) for part in (b"fold", b"seed", b"trial")),
     *(rb"%b(?<!\w%b) \d+(?: ?/ ?| of )\d" % (part, part) for part in (b"split", b"run")),
     rb"\$ " + _RUNS,
+    *(
+        rb"%b(?<!\w%b)[ #:=]{1,3}[a-z\d][\w./+-]*[^\w\n]*(?:\n|$)" % (part, part)
+        for part in (b"model", b"dataset", b"network", b"architecture", b"experiment")
+    ),
     rb"start of (?:the )?train",
     rb"start(?:ing)? training\b[^\n]{0,40} from ",
 )

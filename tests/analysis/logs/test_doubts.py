@@ -107,6 +107,9 @@ def test_trainings_that_begin_again_alike_are_not_though_batches_count_within_ep
         "[before the start of training step] datetime: 2026-03-0{0} 13:08:04\n",
         "me@node{0}:~/model$ python3 train.py\n",
         "(env) $ torchrun --nproc-per-node {0} train.py\n",
+        "Training model wide-{0}\n",
+        "==> Dataset: graph_{0}\n",
+        "Now training the network: net{0}...\n",
     ],
 )
 def test_steps_that_begin_again_under_the_heading_of_a_start_are_not(read: Read, heading: str) -> None:
@@ -124,6 +127,9 @@ def test_steps_that_begin_again_under_the_heading_of_a_start_are_not(read: Read,
         "run {0}\n",
         "start of training {0}\n",
         "costs $ {0} python\n",
+        "Dataset: train\n",
+        "Saving model net{0}\n",
+        "The model has {0} layers\n",
     ],
 )
 def test_a_heading_of_an_epoch_or_without_a_date_explains_nothing(read: Read, heading: str) -> None:
