@@ -245,7 +245,7 @@ def _seconds(column: str) -> Scale:
 
 def _scale(column: str, unit: str, assumed: str = "") -> tuple[str, Scale]:
     """The column's final name and the scale for a number in this unit; 11.5K of milliseconds are 11,500."""
-    kept = _KEPT_IN.get(column)
+    kept = _KEPT_IN.get(column.removesuffix("_avg"))
     if kept:
         table = values.CANONICAL[kept[0]]
         if unit in values.COUNTS and table is not values.COUNTS:

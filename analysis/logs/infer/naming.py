@@ -286,7 +286,7 @@ def _ends(key: str) -> list[str]:
 def _assumed_unit(what: Field) -> str | None:
     """The unit that the vocabulary assumes where no unit is printed."""
     scale = Scale(what.shift, what.times, what.over)
-    table = values.CANONICAL.get(what.column.rpartition("_")[2], {})
+    table = values.CANONICAL.get(what.column.removesuffix("_avg").rpartition("_")[2], {})
     return next((unit for unit, factor in table.items() if factor == scale and scale != values.KEPT), None)
 
 

@@ -190,3 +190,15 @@ def test_times_and_rates_behind_their_numbers_are_named_by_their_units(read: Cal
 def test_step_before_three_dots_is_no_time() -> None:
     lines = [f"Calculating validation loss at step {step}..." for step in (0, 10, 20)]
     assert columns(*lines) == ["step"]
+
+
+@pytest.mark.parametrize(("unit", "scale"), [("", 1000), ("s", 1000), ("ms", 1)])
+def test_average_time_in_brackets_has_the_unit_of_the_time(
+    unit: str, scale: int, read: Callable[[str], Log]
+) -> None:
+    line = "Epoch: [0][{0}/90] Batch time {1:.4f}" + unit + " ({2:.4f}" + unit + ") Loss {3:.4f} ({4:.4f})\n"
+    rows = [(n, 7 - n / 20, 8 - n / 20, 5 - n / 30, 6 - n / 30) for n in range(0, 90, 10)]
+    records = read("".join(line.format(*row) for row in rows)).records
+    assert records["dt_ms"].to_list() == pytest.approx([row[1] * scale for row in rows], abs=0.1)
+    assert records["dt_ms_avg"].to_list() == pytest.approx([row[2] * scale for row in rows], abs=0.1)
+    assert records["loss_avg"].to_list() == pytest.approx([row[4] for row in rows], abs=1e-4)
