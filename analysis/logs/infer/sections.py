@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_words
+from gputel.analysis.logs.infer.shapes import KEPT_ROWS
 from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.names import EVALUATING, TRAINING, held_out_set
 from gputel.analysis.logs.patterns import lazy_regex
@@ -82,7 +83,10 @@ def find(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Sections | 
         *_headings(lines, {number for line in recording if line.loses for number in line.shape.lines})
     ]
     heads = {heading.number for heading in headings}
-    records = sorted(number for line in recording for number in line.shape.lines if number not in heads)
+    # of a shape with more lines some are left out from there on
+    whole = [line.shape.lines[KEPT_ROWS - 1] for line in recording if line.shape.count > KEPT_ROWS]
+    last = min(whole, default=len(lines))
+    records = sorted({number for line in recording for number in line.shape.lines if number <= last} - heads)
     records = _within(headings, records, recording, candidates)
     above = _above(headings, records)
     used = Counter(above)
@@ -94,7 +98,7 @@ def find(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Sections | 
     is_proven = (
         min(len(trains), len(evaluates)) >= _FEWEST
         and len(above) >= _MOSTLY * len(records)
-        and len(kept) >= _MOSTLY * len(alike)
+        and len(kept) >= _MOSTLY * sum(heading.number <= last for heading in alike)
         and len(texts) <= 2 * _MOST_TEXTS
     )
     return Sections(tuple(alike)) if is_proven else None

@@ -162,3 +162,20 @@ def test_second_line_of_an_epoch_in_a_section_trains_where_no_heading_says_so(re
     assert log.records.select("step", "loss").rows() == [(e - 1, round(2 / e, 4)) for e in EPOCHS]
     losses = log.evals.filter(name="val_loss").select("step", "value").rows()
     assert losses == [(0, 2.5), *((e - 1, round(3 / e, 4)) for e in EPOCHS)]
+
+
+@pytest.mark.parametrize("epochs", [20, 600])
+def test_losses_below_headings_of_epochs_are_told_apart_in_a_log_of_any_length(
+    epochs: int, read: Callable[[str], Log]
+) -> None:
+    log = read(
+        "".join(
+            f"Training epoch: {e}\n\tmean_loss: {3 / (e + 1):.6f}\nDone.\n"
+            + f"Eval epoch: {e}\n\tmean_loss: {4 / (e + 1):.6f}\n\tTop1: 0.{e}\nDone.\n" * (e % 5 == 4)
+            for e in range(epochs)
+        )
+    )
+    assert log.records["step"].to_list() == [*range(epochs)]
+    validated = log.evals.filter(name="val_loss")
+    assert validated["step"].to_list() == [*range(4, epochs, 5)]
+    assert validated["value"].to_list() == [round(4 / (e + 1), 6) for e in range(4, epochs, 5)]
