@@ -191,6 +191,7 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     step_doubts.epochs_overlap,
     gap_doubts.records,
     gap_doubts.evaluations,
+    evaluation_doubts.fall,
     evaluation_doubts.twice,
     unread_doubts.lines,
     unread_doubts.losses,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from gputel.analysis import text
 from gputel.analysis.doubts import Doubt, about_reading
 from gputel.analysis.logs.line_figures import head
 from gputel.analysis.logs.names import EVALUATING, TRAINING
@@ -56,7 +57,8 @@ def read_as_records(log: ParsedRows) -> Iterator[Doubt]:
     """Records whose lines name a held-out set in front, beside others that do not."""
     taken = log.unread.taken
     numbers = pl.Series([line.number for line in taken], dtype=pl.Int64)
-    is_record = numbers.is_in(log.records["line"].implode()) & ~numbers.is_in(log.evals["line"].implode())
+    recorded, evaluated = (rows["line"].cast(pl.Int64).implode() for rows in (log.records, log.evals))
+    is_record = numbers.is_in(recorded) & ~numbers.is_in(evaluated)
     heads = [(number, head(line)) for (number, line, _), is_ in zip(taken, is_record, strict=True) if is_]
     named = [number for number, words in heads if _HELD_OUT.search(words) and not _TRAINING.search(words)]
     if LEAST <= len(named) < NEARLY_ALL * len(heads):
@@ -102,6 +104,25 @@ def beyond(log: ParsedRows) -> Iterator[Doubt]:
             "the steps of one of them are epochs, and those of the other batches",
             {"records": last, "evaluations": farthest},
             log.evals["line"][0],
+        )
+
+
+def fall(log: ParsedRows) -> Iterator[Doubt]:
+    """Evaluations of one measure whose steps fall, while those of the records rise: some count epochs."""
+    row_of = ["phase", "attempt", "rank", "name"]
+    rows = log.evals.filter(pl.col("step").is_not_null()).sort("line", maintain_order=True)
+    if rows.height <= ROW or not (rows["step"].diff() < 0).any() or _with_passes(log, rows)["pass"].max():
+        return
+    falls = rows.filter((pl.col("step").diff() < 0).over(row_of))
+    names = falls["name"].value_counts(sort=True)
+    for name, count in names.filter(pl.col("count") >= LEAST).head(1).rows():
+        first = falls.filter(name=name)
+        yield about_reading(
+            "evaluations-fall",
+            f"the steps of {name} fall {text.counted(count, 'time')}, first to {first['step'][0]:,}",
+            "some of its evaluations count epochs, and others steps",
+            {"name": name, "falls": count},
+            first["line"][0],
         )
 
 

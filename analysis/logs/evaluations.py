@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages, is_of
 from gputel.analysis.logs.frames import Numbers, Row, RowBlock, Rows
-from gputel.analysis.logs.pending_evaluations import Opening, PendingEvaluations
+from gputel.analysis.logs.pending_evaluations import OpeningEvaluations, PendingEvaluations
 
 REPORTED = 20  # lines between an evaluation and the report that repeats it
 FEW_DIGITS = 3  # behind the point, that may be the same by chance
@@ -30,7 +30,7 @@ class Evaluations:
         self.numbers: list[int] = []  # of such lines taken by `take_together`
         self._stages = stages
         self._waiting: list[PendingEvaluations] = []
-        self._opening = Opening()
+        self._opening = OpeningEvaluations()
         self._within_epochs = False  # whether steps begin again with each epoch
         self._before: tuple[int, float | None, str | None, Mapping[str, float]] = (-1, None, None, {})
         self._bar: PendingEvaluations | None = None  # of an evaluation, whose result a line may still give

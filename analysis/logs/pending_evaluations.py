@@ -47,7 +47,7 @@ class PendingEvaluations:
         return not {name.lower() for name in self.evals}.isdisjoint(name.lower() for name in evals)
 
 
-class Opening:
+class OpeningEvaluations:
     """Unplaced evaluations of a log that evaluates above the first record.
 
     Where one stands below the last record as well, the first was made before the training, and each later one is of

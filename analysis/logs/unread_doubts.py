@@ -110,7 +110,7 @@ def _lost(log: ParsedRows) -> Iterator[Alike]:
         return
     numbers = pl.Series([line.number for line in log.unread.taken], dtype=pl.Int64)
     frames = (log.records, log.evals, log.partials)
-    in_rows = [numbers.is_in(frame["line"].implode()) for frame in frames]
+    in_rows = [numbers.is_in(frame["line"].cast(pl.Int64).implode()) for frame in frames]
     taken = [line for line, *found in zip(log.unread.taken, *in_rows, strict=True) if not any(found)]
     found = _read(log, frozenset(value for line in taken for value in line.figures.values()))
     kinds: defaultdict[bytes, list[Taken]] = defaultdict(list)

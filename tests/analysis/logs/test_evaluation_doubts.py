@@ -55,3 +55,15 @@ def test_format_that_takes_evaluations_for_records_is_doubtful(
     path.write_text("".join(lines))
     log = files.read_file(path, (loose,))
     assert [doubt.what for doubt in log.doubts if doubt.what == "evaluations-as-records"] == kinds
+
+
+def test_evaluations_that_count_epochs_among_those_that_count_steps_are_doubtful(read: Read) -> None:
+    """Both are named, so each has the step that it names."""
+    steps = "".join(
+        f"iter {at} loss: {9 / at:.4f} val loss: {10 / at:.4f}\n" + "{}" * (at % 3 == 0)
+        for at in range(1, 31)
+    )
+    epochs = [f"epoch {epoch} is over, val loss: {11 / (epoch + 1):.4f}\n" for epoch in range(10)]
+    (doubt,) = (doubt for doubt in read(steps.format(*epochs)).doubts if doubt.what == "evaluations-fall")
+    assert doubt.evidence == "the steps of val_loss fall 10 times, first to 0"
+    assert not read(steps.format(*[""] * 10)).doubts
