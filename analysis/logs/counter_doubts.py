@@ -5,7 +5,6 @@ So `[3 : 1200] loss 2.5` would be, were the first number taken for the step of a
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -40,22 +39,20 @@ def unread(log: ParsedRows) -> Iterator[Doubt]:
     if alike["stays"].sum() < ALIKE * rows.height:
         return
     staying = set(alike.filter("stays")["line"])
-    kinds: defaultdict[bytes, list[tuple[int, bytes]]] = defaultdict(list)
-    for taken in log.unread.taken:
-        if taken.number in staying:
-            kinds[line_figures.shape(taken.line)].append((taken.number, taken.line))
-    for lines in sorted(kinds.values(), key=len, reverse=True)[:1]:
-        for counts in _counters([line for _, line in lines]):
-            if not _is_read(rows, lines[0][0], counts[0]):
-                yield about_reading(
-                    "unread-counter",
-                    f"{len(staying):,} of {rows.height:,} records have the step of the one before, and a number "
-                    f"on their lines counts {counts[0]:,}, {counts[1]:,}, {counts[2]:,}",
-                    "that is the step, and another figure was read as it",
-                    {"records": rows.height, "alike": len(staying), "first": counts[0]},
-                    lines[0][0],
-                )
-                return
+    kinds = line_figures.alike(taken for taken in log.unread.taken if taken.number in staying)
+    lines = max(kinds, key=len, default=[])
+    counted = _counters([taken.line for taken in lines])
+    counts = next((values for values in counted if not _is_read(rows, lines[0].number, values[0])), None)
+    if counts:
+        first, second, third = counts[:3]
+        yield about_reading(
+            "unread-counter",
+            f"{len(staying):,} of {rows.height:,} records have the step of the one before, and a number on their "
+            f"lines counts {first:,}, {second:,}, {third:,}",
+            "that is the step, and another figure was read as it",
+            {"records": rows.height, "alike": len(staying), "first": first},
+            lines[0].number,
+        )
 
 
 def _counters(lines: Sequence[bytes]) -> Iterator[list[int]]:

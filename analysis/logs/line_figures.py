@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Protocol, TypeVar
 
 from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.line_prefixes import strip_prefixes
 from gputel.analysis.logs.patterns import lazy_regex
 
+
+class _HasLine(Protocol):
+    @property
+    def line(self) -> bytes: ...
+
+
+Printed = TypeVar("Printed", bound=_HasLine)
 VECTOR = 10  # numbers of one name
 _LONGEST = 40  # of a name
 _NUMBER = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
@@ -47,6 +55,14 @@ ASIDE = lazy_regex(
 def shape(line: bytes) -> bytes:
     """The line without its numbers."""
     return _NUMBERS.sub(b"#", line)
+
+
+def alike(lines: Iterable[Printed]) -> list[list[Printed]]:
+    """Lines that differ in numbers alone, together."""
+    kinds: defaultdict[bytes, list[Printed]] = defaultdict(list)
+    for each in lines:
+        kinds[shape(each.line)].append(each)
+    return [*kinds.values()]
 
 
 def head(line: bytes) -> bytes:

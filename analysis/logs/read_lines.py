@@ -93,12 +93,8 @@ class ReadLines:
 
     def kinds(self, looped: Collection[int]) -> list[list[UnreadLine]]:
         """Some lines that were read, those of one shape together, without those that are `looped`."""
-        kinds: defaultdict[bytes, list[UnreadLine]] = defaultdict(list)
-        for taken in self._taken.values():
-            for number, line, _ in taken[:SAMPLE]:
-                if number not in looped:
-                    kinds[line_figures.shape(line)].append(UnreadLine(number, number, line))
-        return [*kinds.values()]
+        lines = (line for taken in self._taken.values() for line in taken[:SAMPLE])
+        return line_figures.alike(UnreadLine(n, n, line) for n, line, _ in lines if n not in looped)
 
     def taken(self, looped: Collection[int]) -> tuple[Taken, ...]:
         """Lines of records and evaluations, each of which gave a row, added to one or repeats one."""

@@ -13,7 +13,7 @@ from gputel.analysis import text
 from gputel.analysis.doubts import Doubt, about_reading
 from gputel.analysis.logs import line_figures
 from gputel.analysis.logs.names import EVALUATING, is_evaluation, legal
-from gputel.analysis.logs.read_lines import LEAST, Taken
+from gputel.analysis.logs.read_lines import LEAST
 from gputel.analysis.logs.signs import shortened
 from gputel.analysis.logs.training_words import names_measure
 from gputel.analysis.logs.unread_lines import Alike
@@ -113,11 +113,7 @@ def _lost(log: ParsedRows) -> Iterator[Alike]:
     in_rows = [numbers.is_in(frame["line"].cast(pl.Int64).implode()) for frame in frames]
     taken = [line for line, *found in zip(log.unread.taken, *in_rows, strict=True) if not any(found)]
     found = _read(log, frozenset(value for line in taken for value in line.figures.values()))
-    kinds: defaultdict[bytes, list[Taken]] = defaultdict(list)
-    for line in taken:
-        if not found.issuperset(line.figures.values()):
-            kinds[line_figures.shape(line.line)].append(line)
-    for lines in kinds.values():
+    for lines in line_figures.alike(line for line in taken if not found.issuperset(line.figures.values())):
         figures: defaultdict[str, set[float]] = defaultdict(set)
         for name, value in (pair for line in lines for pair in line.figures.items() if pair[1] not in found):
             figures[name].add(value)

@@ -6,7 +6,7 @@ Some lines that were read are looked at as well, for figures that the reading ha
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -102,10 +102,7 @@ class UnreadLines:
 
     def _kinds(self) -> list[list[UnreadLine]]:
         """Lines with figures, those of one shape together, the most frequent first."""
-        kinds: defaultdict[bytes, list[UnreadLine]] = defaultdict(list)
-        for unread in self._some():
-            kinds[line_figures.shape(unread.line)].append(unread)
-        return sorted(kinds.values(), key=len, reverse=True)[:MOST_SHAPES]
+        return sorted(line_figures.alike(self._some()), key=len, reverse=True)[:MOST_SHAPES]
 
     def _some(self) -> Iterator[UnreadLine]:
         """The first lines with a decimal point."""
