@@ -68,7 +68,14 @@ def is_above_best(named: Sequence[str], shape: LineShape, lines: Sequence[bytes]
 def heading(lines: Sequence[bytes], number: int, *, through: bool) -> bytes:
     """The nearest line above with text, without the signs drawn around it; `through` passes over figures."""
     above = (line.strip(_DRAWN) for line in reversed(lines[max(0, number - _BLOCK) : number]))
-    return next((text for text in above if text and not (through and _FIGURE.fullmatch(text))), b"")
+    return next(
+        (
+            text
+            for text in above
+            if text and not (through and len(text) <= _LONGEST and _FIGURE.fullmatch(text))
+        ),
+        b"",
+    )
 
 
 def _loses_below(lines: Sequence[bytes], number: int) -> bool:
