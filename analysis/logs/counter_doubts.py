@@ -14,6 +14,7 @@ import polars as pl
 from gputel.analysis.doubts import Doubt, about_reading
 from gputel.analysis.logs import line_figures
 from gputel.analysis.logs.line_prefixes import strip_prefixes
+from gputel.analysis.logs.parsed_rows import are_in
 from gputel.analysis.logs.patterns import lazy_regex
 
 if TYPE_CHECKING:
@@ -35,22 +36,24 @@ def unread(log: ParsedRows) -> Iterator[Doubt]:
     if rows.height < FEWEST or not rows["step"].count() or rows["rank"].count():
         return
     stays = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in place)
-    alike = rows.select("line", stays=stays)
-    if alike["stays"].sum() < ALIKE * rows.height:
+    staying = rows.filter(stays)
+    if staying.height < ALIKE * rows.height:
         return
-    staying = set(alike.filter("stays")["line"])
-    kinds = line_figures.alike(taken for taken in log.unread.taken if taken.number in staying)
+    taken = log.unread.taken
+    kinds = line_figures.alike(
+        line for line, is_in in zip(taken, are_in(taken, staying), strict=True) if is_in
+    )
     lines = max(kinds, key=len, default=[])
-    counted = _counters([taken.line for taken in lines])
+    counted = _counters([line.line for line in lines])
     counts = next((values for values in counted if not _is_read(rows, lines[0].number, values[0])), None)
     if counts:
         first, second, third = counts[:3]
         yield about_reading(
             "unread-counter",
-            f"{len(staying):,} of {rows.height:,} records have the step of the one before, and a number on their "
+            f"{staying.height:,} of {rows.height:,} records have the step of the one before, and a number on their "
             f"lines counts {first:,}, {second:,}, {third:,}",
             "that is the step, and another figure was read as it",
-            {"records": rows.height, "alike": len(staying), "first": first},
+            {"records": rows.height, "alike": staying.height, "first": first},
             lines[0].number,
         )
 

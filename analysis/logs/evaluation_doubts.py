@@ -12,6 +12,7 @@ from gputel.analysis import text
 from gputel.analysis.doubts import Doubt, about_reading
 from gputel.analysis.logs.line_figures import head
 from gputel.analysis.logs.names import EVALUATING, TRAINING
+from gputel.analysis.logs.parsed_rows import are_in
 from gputel.analysis.logs.patterns import lazy_regex
 from gputel.analysis.logs.step_doubts import FEWEST, epochs
 
@@ -56,9 +57,7 @@ def outnumber(log: ParsedRows) -> Iterator[Doubt]:
 def read_as_records(log: ParsedRows) -> Iterator[Doubt]:
     """Records whose lines name a held-out set in front, beside others that do not."""
     taken = log.unread.taken
-    numbers = pl.Series([line.number for line in taken], dtype=pl.Int64)
-    recorded, evaluated = (rows["line"].cast(pl.Int64).implode() for rows in (log.records, log.evals))
-    is_record = numbers.is_in(recorded) & ~numbers.is_in(evaluated)
+    is_record = are_in(taken, log.records) & ~are_in(taken, log.evals)
     heads = [(number, head(line)) for (number, line, _), is_ in zip(taken, is_record, strict=True) if is_]
     named = [number for number, words in heads if _HELD_OUT.search(words) and not _TRAINING.search(words)]
     if LEAST <= len(named) < NEARLY_ALL * len(heads):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.parsed_rows import ParsedRows
 
 FEWEST = 5  # gaps of a row show their usual width
-USUAL = 0.8  # share of the gaps, or of the steps, that are alike
+USUAL = 0.8  # share of the gaps that are alike
 CROWDED = 0.75  # of the lines that stand in so wide a gap elsewhere
 
 
@@ -50,8 +50,9 @@ def _missing(log: ParsedRows, rows: pl.DataFrame, row_of: list[str], kind: str) 
         & (pl.col("lines") >= times.clip(times * CROWDED * pl.col("usual_lines")))
     )
     wide = gaps.filter(is_row & (pl.col("usual") > 0) & is_wide)
+    told = _told(log) if wide.height else pl.Series()
     for step, line, gap, lines, usual in wide.select("step", "line", "gap", "lines", "usual").rows():
-        if not _known(log).is_between(line - lines, line).any():
+        if not told.is_between(line - lines, line).any():
             yield about_reading(
                 f"missing-{kind}",
                 f"{kind} are {usual:,.0f} steps apart, and {step:,} comes {gap:,} after the one before",
@@ -62,7 +63,7 @@ def _missing(log: ParsedRows, rows: pl.DataFrame, row_of: list[str], kind: str) 
             return
 
 
-def _known(log: ParsedRows) -> pl.Series:
+def _told(log: ParsedRows) -> pl.Series:
     """The lines that are told of elsewhere: rejects, and records without a step."""
     without_step = log.records.filter(pl.col("step").is_null())["line"]
     return pl.concat([pl.Series([reject.line for reject in log.rejects], dtype=pl.Int64), without_step])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:
-    import polars as pl
+import polars as pl
 
+if TYPE_CHECKING:
     from gputel.analysis.logs.patterns import Field, Reject
+    from gputel.analysis.logs.read_lines import Taken
     from gputel.analysis.logs.unread_lines import Unread
 
 
@@ -39,3 +41,9 @@ class ParsedRows(Protocol):
     @property
     def has_ambiguous_dates(self) -> bool: ...
     def metrics(self) -> list[str]: ...
+
+
+def are_in(taken: Sequence[Taken], rows: pl.DataFrame) -> pl.Series:
+    """For each line that a pattern took, whether one of the rows is of it."""
+    numbers = pl.Series([line.number for line in taken], dtype=pl.Int64)
+    return numbers.is_in(rows["line"].cast(pl.Int64).implode())

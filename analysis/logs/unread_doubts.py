@@ -13,6 +13,7 @@ from gputel.analysis import text
 from gputel.analysis.doubts import Doubt, about_reading
 from gputel.analysis.logs import line_figures
 from gputel.analysis.logs.names import EVALUATING, is_evaluation, legal
+from gputel.analysis.logs.parsed_rows import are_in
 from gputel.analysis.logs.read_lines import LEAST
 from gputel.analysis.logs.signs import shortened
 from gputel.analysis.logs.training_words import names_measure
@@ -108,9 +109,7 @@ def _lost(log: ParsedRows) -> Iterator[Alike]:
     """Lines that a pattern has read beside others, and whose figures are in no row."""
     if log.records.is_empty() and log.evals.is_empty():
         return
-    numbers = pl.Series([line.number for line in log.unread.taken], dtype=pl.Int64)
-    frames = (log.records, log.evals, log.partials)
-    in_rows = [numbers.is_in(frame["line"].cast(pl.Int64).implode()) for frame in frames]
+    in_rows = [are_in(log.unread.taken, rows) for rows in (log.records, log.evals, log.partials)]
     taken = [line for line, *found in zip(log.unread.taken, *in_rows, strict=True) if not any(found)]
     found = _read(log, frozenset(value for line in taken for value in line.figures.values()))
     for lines in line_figures.alike(line for line in taken if not found.issuperset(line.figures.values())):

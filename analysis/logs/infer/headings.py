@@ -13,7 +13,8 @@ EVALUATION = re.compile(  # but for `val_loss_best`
     rb"(?i)(?<![a-z_-])(?:vali?|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)"
     rb"(?![a-z]|[\w/-]*[_-](?:best|min|max)\b)|^\W*(?-i:[A-Z]+_(?:EVAL|VAL|TEST))(?!\w)"  # `MILESTONE_EVAL step 5`
 )
-_ONE = rb"[\w /-]+(?:[:=]|\s\||\s\s)\s*(?:%b)%%?(?: \([+-]?[\d.]+\))?" % values.GRAMMAR
+# bounded, as a long run of blanks may be divided between its parts in too many ways
+_ONE = rb"[\w /-]{1,100}(?:[:=]|\s\||\s\s)\s{0,100}(?:%b)%%?(?: \([+-]?[\d.]+\))?" % values.GRAMMAR
 _FIGURE = re.compile(rb"(?:# )?%b(?:[,;] +%b)*" % (_ONE, _ONE))
 _SCORES = re.compile(rb"(?i)(?:scores?|results?)(?: on \w+)?:?")
 _LOSES = re.compile(rb"(?i)loss|\blr\b|learning|grad")
@@ -68,14 +69,7 @@ def is_above_best(named: Sequence[str], shape: LineShape, lines: Sequence[bytes]
 def heading(lines: Sequence[bytes], number: int, *, through: bool) -> bytes:
     """The nearest line above with text, without the signs drawn around it; `through` passes over figures."""
     above = (line.strip(_DRAWN) for line in reversed(lines[max(0, number - _BLOCK) : number]))
-    return next(
-        (
-            text
-            for text in above
-            if text and not (through and len(text) <= _LONGEST and _FIGURE.fullmatch(text))
-        ),
-        b"",
-    )
+    return next((text for text in above if text and not (through and _FIGURE.fullmatch(text))), b"")
 
 
 def _loses_below(lines: Sequence[bytes], number: int) -> bool:

@@ -111,6 +111,11 @@ def test_long_line_of_one_thing_is_read_to_its_end(endless: bytes) -> None:
     assert (parse(b"step 1: loss 2.0\n" + line + b"\nstep 2: loss 1.0\n").lines or 0) >= 3
 
 
+def test_words_with_many_blanks_between_them_above_figures_are_read_to_their_end() -> None:
+    figures = b"".join(b"reward %d.5, length %d\n" % (at, 800 - at) for at in range(9))
+    assert parse(figures + b"A line" + b" " * 40_000 + b"of runs\n" + figures).lines == 19
+
+
 @pytest.mark.parametrize("endless", [b"x", b"loss: 1 ", b"1", b"\x1b[", b"(", b"\r", b"{"])
 def test_line_that_never_ends_is_not_kept(endless: bytes) -> None:
     piece = (endless * (1 << 21))[: 1 << 21]
