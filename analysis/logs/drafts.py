@@ -97,9 +97,10 @@ class OpenRecord:
             self._goes_on_in(later, still) or (still == {*self.began} and self.line.cells.get("total", 1) > 1)
         ):
             return
-        for name in {*later.began, *still} - ({*self.cells} - still):
+        for name in still | (later.began.keys() - self.cells.keys()):
             self.cells.pop(name, None)
-            self.cells |= {name: later.began[name]} if name in later.began else {}
+            if name in later.began:
+                self.cells[name] = later.began[name]
 
     def _goes_on_in(self, later: OpenRecord, still: set[str]) -> bool:
         """Whether a figure that changed in this bar stands in the next one before its first batch."""

@@ -142,9 +142,10 @@ _DAY = (
 )
 _RUNS = rb"(?:python[\d.]*|torchrun|accelerate|deepspeed|srun|nohup|bash|sh) "  # what a shell is asked to run
 # `Training model vgg`, `Dataset: cora`: what the next training is of
+_SUBJECTS = (b"model", b"dataset", b"network", b"architecture", b"experiment")
 _SUBJECT = (
-    rb"(?:model|dataset|network|architecture|experiment)[ #:=]{1,3}"
-    rb"(?!train|val|test|eval|dev|sav|load)[a-z\d][\w./+-]*[^\w\n]*"
+    rb"(?:%b)[ #:=]{1,3}" % b"|".join(_SUBJECTS)
+    + rb"(?!train|val|test|eval|dev|sav|load)[a-z\d][\w./+-]*[^\w\n]*"
 )
 # The first line of a start, dated, from scratch, or of another fold: no event, but why steps begin again.
 HEADING = _sign(
@@ -203,10 +204,7 @@ _WORTH = (
     *(rb"%b(?<!\w%b)[ #:=]{0,4}\d" % (part, part) for part in (b"fold", b"seed", b"trial")),
     *(rb"%b(?<!\w%b) \d+(?: ?/ ?| of )\d" % (part, part) for part in (b"split", b"run")),
     rb"\$ " + _RUNS,
-    *(
-        rb"%b(?<!\w%b)[ #:=]{1,3}[a-z\d][\w./+-]*[^\w\n]*(?:\n|$)" % (part, part)
-        for part in (b"model", b"dataset", b"network", b"architecture", b"experiment")
-    ),
+    *(rb"%b(?<!\w%b)[ #:=]{1,3}[a-z\d][\w./+-]*[^\w\n]*(?:\n|$)" % (part, part) for part in _SUBJECTS),
     rb"start of (?:the )?train",
     rb"start(?:ing)? training\b[^\n]{0,40} from ",
 )
