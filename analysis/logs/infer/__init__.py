@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from gputel.analysis import text
 from gputel.analysis.logs import formats
@@ -21,19 +20,19 @@ from gputel.analysis.logs.infer import (
     loops,
     main_line,
     other_domains,
+    renamed,
     score_blocks,
     sections,
     settings_of_measures,
     short_sets,
 )
 from gputel.analysis.logs.infer.candidates import Candidate, is_best
-from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
+from gputel.analysis.logs.infer.dialects import TRAINED
 from gputel.analysis.logs.infer.evaluation_names import with_classes, with_own_names, with_sets
 from gputel.analysis.logs.infer.headings import EVALUATION
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, longer_names, quoted
 from gputel.analysis.logs.infer.losses import is_average
-from gputel.analysis.logs.infer.named import Named, is_place
-from gputel.analysis.logs.infer.places import ROUND
+from gputel.analysis.logs.infer.named import is_place
 from gputel.analysis.logs.infer.roles import SUMMARY, is_told_apart, role_beside
 from gputel.analysis.logs.infer.settings import without_settings
 from gputel.analysis.logs.infer.shape_roles import make_candidate
@@ -41,7 +40,7 @@ from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_un
 from gputel.analysis.logs.infer.slots import words_before
 from gputel.analysis.logs.infer.torn import is_torn
 from gputel.analysis.logs.line_prefixes import strip_prefixes
-from gputel.analysis.logs.names import is_evaluation, legal
+from gputel.analysis.logs.names import legal
 from gputel.analysis.logs.patterns import RECORDS, lazy_regex
 
 MOST_LINES = 40_000
@@ -196,10 +195,10 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
     body = blocks.members(candidates, above, lines) if above else []
     header = above or footer or blocks.header(candidates, main)
     if main.place is None and header is None:
-        candidates = [_of_round(line, main) for line in candidates]
+        candidates = [renamed.of_round(line, main) for line in candidates]
     if header and header.place and is_best(header.place.source):
         return []  # `Best model at step 900:`, and its figures below, sum up a run
-    candidates = [_of_epoch(_placed(line, main), main) for line in candidates]
+    candidates = [renamed.of_epoch(_placed(line, main), main) for line in candidates]
     first = (
         blocks.first_of(candidates, footer, main, lines)
         if footer
@@ -219,16 +218,16 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
             if above and role in ("train", "part", None):
                 role = "part" if line in body else None
             if line.shape.is_bar:
-                line = _counted(line) if role == "eval" else line
+                line = renamed.counted(line) if role == "eval" else line
                 role = "bar" if role == "train" else _of_evaluation_bar(line) if role == "eval" else role
             role = "train" if role is None and _rewards_too(line, main) else role
-            part = _besides(line, main) if role == "part" else line
+            part = renamed.besides(line, main) if role == "part" else line
             chosen += [replace(part, role=role, ends=ends)] if role and part.columns else []
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "eval_bar": 2, "tested": 2, "epoch": 3}
     cuts = len(chosen) > MOST_PATTERNS  # but not the lines that say where the others stand
     chosen.sort(key=lambda line: (cuts and bool(line.metrics), -cuts * line.shape.count, rank[line.role]))
     chosen = blocks.with_one_time(chosen[:MOST_PATTERNS])
-    chosen = with_own_names(_average_as_loss(_within_epochs(chosen)))
+    chosen = with_own_names(renamed.average_as_loss(renamed.within_epochs(chosen)))
     chosen = with_classes(with_sets(chosen))
     return sorted(chosen, key=_specific)
 
@@ -255,117 +254,14 @@ def _placed(line: Candidate, main: Candidate) -> Candidate:
     return replace(line, named=tuple(named))
 
 
-def _of_epoch(line: Candidate, main: Candidate) -> Candidate:
-    """Calls `[3/5]` the epoch in `Valid: [3/5] F1 0.2`, where the records have as many epochs, and batches."""
-    epochs, ended = _whole(main, "epochs"), _whole(line, "total_steps")
-    guessed = line.place is not None and line.place.guessed
-    if line is main or epochs is None or epochs != ended or not guessed or not main.is_fine:
-        return line
-    named = {"step": "epoch", "total_steps": "epochs"}
-    return replace(
-        line, named=tuple(replace(n, column=named.get(n.column or "", n.column)) for n in line.named)
-    )
-
-
-def _of_round(line: Candidate, main: Candidate) -> Candidate:
-    """Calls the round an epoch in `Round 3/10` above the lines of all clients, which do not say it."""
-    place = line.place
-    rounds = place is not None and ROUND.fullmatch(place.source) and not line.metrics and line.is_terse
-    if not rounds or line.shape.first > main.shape.first or line.shape.count < 2:
-        return line
-    named = {"step": "epoch", "total_steps": "epochs"}
-    cells = tuple(replace(n, column=named.get(n.column or "", n.column)) for n in line.named)
-    return replace(line, role="epoch", named=cells)
-
-
-def _whole(line: Candidate, column: str) -> bytes | None:
-    """The only value that a total has on all lines of a shape."""
-    values = {value for cell in line.named if cell.column == column for value in line.shape.column(cell.at)}
-    return values.pop() if len(values) == 1 else None
-
-
 def _rewards_too(line: Candidate, main: Candidate) -> bool:
     """Whether both give rewards, in a log without a loss: `STATE observe` and `STATE train` of one agent."""
     return main.role == "train" and not main.evidence and not line.evidence and line.rewards
 
 
-def _within_epochs(chosen: list[Candidate]) -> list[Candidate]:
-    """Makes `Batch 567/17168` an index within the epoch, where lines above it say the epoch."""
-    if not any(line.role == "epoch" for line in chosen):
-        return chosen
-    named = {"total_steps": "length", **dict.fromkeys(("step", "iteration", "batch"), "index")}
-    return [
-        replace(line, named=tuple(replace(n, column=named.get(n.column or "", n.column)) for n in line.named))
-        if line.role == "train" and "total_steps" in line.columns and "epoch" not in line.columns
-        else line
-        for line in chosen
-    ]
-
-
-def _average_as_loss(chosen: list[Candidate]) -> list[Candidate]:
-    """Calls an average, or the only loss by another name, the loss where the records print no other."""
-    records = [line for line in chosen if line.role in RECORDS]
-    columns = dict.fromkeys(cell.column for line in records for cell in line.metrics if cell.column)
-    averages = [cell.column for line in records for cell in line.metrics if _is_average_loss(cell)]
-    trained = [name for name in columns if not (name.endswith("_avg") or is_evaluation(name))]
-    losses = [name for name in trained if LOSS.search(name)]
-    others = [name for name in trained if name not in losses[:1] and not SCORED.search(name)]
-    parts = any(regex.search(name) for name in others for regex in (PARTS, PART_LOSS, OPPOSED, GLUED))
-    parts = parts or any(map(OPPOSED.search, losses))
-    only = averages[:1] or (losses if len(losses) == 1 and not parts else _in_turn(records))
-    if "loss" in columns or not only:
-        return chosen
-    named = {f"{name}{avg}": f"loss{avg}" for name in only for avg in ("", "_avg")}
-    return [
-        replace(line, named=tuple(replace(n, column=named.get(n.column or "", n.column)) for n in line.named))
-        if line in records
-        else line
-        for line in chosen
-    ]
-
-
-def _in_turn(records: Sequence[Candidate]) -> list[str]:
-    """The only losses of records of which one kind follows the other: `Train MSE Loss`, then `Train MAE Loss`."""
-    losses = [[c for c in line.columns if "loss" in c.lower() and not is_evaluation(c)] for line in records]
-    spans = sorted((line.shape.first, line.shape.lines[-1]) for line in records)
-    apart = all(last < first for (_, last), (first, _) in pairwise(spans))
-    named = all(len(each) == 1 and _is_of_stage(each[0], len(losses)) for each in losses)
-    return [name for each in losses for name in each] if apart and named else []
-
-
-def _is_of_stage(name: str, kinds: int) -> bool:
-    """Whether the only loss of one kind of record is that of a stage of the training."""
-    return TRAINED.match(name.lower()) is not None or (kinds > 1 and not OPPOSED.search(name))
-
-
-def _is_average_loss(cell: Named) -> bool:
-    return cell.column == "loss_avg" and not cell.source.endswith("()")
-
-
-def _counted(bar: Candidate) -> Candidate:
-    """The bar of an evaluation whose own count has the name of a step: `Step: 3/8 |###  | val_loss: 0.5`."""
-    if bar.place is None or bar.place.column not in ("step", "batch") or "total_steps" not in bar.columns:
-        return bar
-    named = {bar.place.column: "count", "total_steps": "total"}
-    return replace(
-        bar,
-        named=tuple(replace(cell, column=named.get(cell.column or "", cell.column)) for cell in bar.named),
-    )
-
-
 def _of_evaluation_bar(line: Candidate) -> str:
     """The role of a bar of an evaluation; one that prints no count is read redraw by redraw."""
     return "eval_bar" if {"count", "total"} <= {*line.columns} else "eval"
-
-
-def _besides(line: Candidate, main: Candidate) -> Candidate:
-    """Drops the columns that the records have already, from a part that has a place."""
-    if line.place is None:
-        return line
-    present = {*main.columns, "index", "length"}
-    return replace(
-        line, named=tuple(replace(n, column=None) if n.column in present else n for n in line.named)
-    )
 
 
 def _record_role(main: Candidate) -> str:

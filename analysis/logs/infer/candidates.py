@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from gputel.analysis.logs.infer import rewards
@@ -49,6 +50,11 @@ class Candidate:
     def place(self) -> Named | None:
         places = [cell for cell in self.named if cell.column in _PLACES]
         return min(places, key=lambda cell: _PLACES.index(cell.column or "")) if places else None
+
+    def renamed(self, names: Mapping[str, str | None]) -> Candidate:
+        """The same lines with other names for some columns; None drops one."""
+        cells = (replace(n, column=names.get(n.column, n.column)) if n.column else n for n in self.named)
+        return replace(self, named=tuple(cells))
 
     @property
     def place_rank(self) -> int:

@@ -1,0 +1,99 @@
+"""Columns that have another name than their line alone would give them, by what other lines of the log say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
+from gputel.analysis.logs.infer.named import Named
+from gputel.analysis.logs.infer.places import ROUND
+from gputel.analysis.logs.names import is_evaluation
+from gputel.analysis.logs.patterns import RECORDS
+
+_OF_EPOCHS = {"step": "epoch", "total_steps": "epochs"}
+_WITHIN_EPOCH = {"total_steps": "length", **dict.fromkeys(("step", "iteration", "batch"), "index")}
+
+
+def of_epoch(line: Candidate, main: Candidate) -> Candidate:
+    """Calls `[3/5]` the epoch in `Valid: [3/5] F1 0.2`, where the records have as many epochs, and batches."""
+    epochs, ended = _whole(main, "epochs"), _whole(line, "total_steps")
+    guessed = line.place is not None and line.place.guessed
+    is_epoch = line is not main and epochs is not None and epochs == ended and guessed and main.is_fine
+    return line.renamed(_OF_EPOCHS) if is_epoch else line
+
+
+def of_round(line: Candidate, main: Candidate) -> Candidate:
+    """Calls the round an epoch in `Round 3/10` above the lines of all clients, which do not say it."""
+    place = line.place
+    rounds = place is not None and ROUND.fullmatch(place.source) and not line.metrics and line.is_terse
+    if not rounds or line.shape.first > main.shape.first or line.shape.count < 2:
+        return line
+    return replace(line.renamed(_OF_EPOCHS), role="epoch")
+
+
+def within_epochs(chosen: list[Candidate]) -> list[Candidate]:
+    """Makes `Batch 567/17168` an index within the epoch, where lines above it say the epoch."""
+    if not any(line.role == "epoch" for line in chosen):
+        return chosen
+    return [
+        line.renamed(_WITHIN_EPOCH)
+        if line.role == "train" and "total_steps" in line.columns and "epoch" not in line.columns
+        else line
+        for line in chosen
+    ]
+
+
+def average_as_loss(chosen: list[Candidate]) -> list[Candidate]:
+    """Calls an average, or the only loss by another name, the loss where the records print no other."""
+    records = [line for line in chosen if line.role in RECORDS]
+    columns = dict.fromkeys(cell.column for line in records for cell in line.metrics if cell.column)
+    averages = [cell.column for line in records for cell in line.metrics if _is_average_loss(cell)]
+    trained = [name for name in columns if not (name.endswith("_avg") or is_evaluation(name))]
+    losses = [name for name in trained if LOSS.search(name)]
+    others = [name for name in trained if name not in losses[:1] and not SCORED.search(name)]
+    parts = any(regex.search(name) for name in others for regex in (PARTS, PART_LOSS, OPPOSED, GLUED))
+    parts = parts or any(map(OPPOSED.search, losses))
+    only = averages[:1] or (losses if len(losses) == 1 and not parts else _in_turn(records))
+    if "loss" in columns or not only:
+        return chosen
+    names = {f"{name}{avg}": f"loss{avg}" for name in only for avg in ("", "_avg")}
+    return [line.renamed(names) if line in records else line for line in chosen]
+
+
+def counted(bar: Candidate) -> Candidate:
+    """The bar of an evaluation whose own count has the name of a step: `Step: 3/8 |###  | val_loss: 0.5`."""
+    if bar.place is None or bar.place.column not in ("step", "batch") or "total_steps" not in bar.columns:
+        return bar
+    return bar.renamed({bar.place.column: "count", "total_steps": "total"})
+
+
+def besides(line: Candidate, main: Candidate) -> Candidate:
+    """Drops the columns that the records have already, from a part that has a place."""
+    return line.renamed(dict.fromkeys([*main.columns, "index", "length"])) if line.place else line
+
+
+def _whole(line: Candidate, column: str) -> bytes | None:
+    """The only value that a total has on all lines of a shape."""
+    values = {value for cell in line.named if cell.column == column for value in line.shape.column(cell.at)}
+    return values.pop() if len(values) == 1 else None
+
+
+def _in_turn(records: Sequence[Candidate]) -> list[str]:
+    """The only losses of records of which one kind follows the other: `Train MSE Loss`, then `Train MAE Loss`."""
+    losses = [[c for c in line.columns if "loss" in c.lower() and not is_evaluation(c)] for line in records]
+    spans = sorted((line.shape.first, line.shape.lines[-1]) for line in records)
+    apart = all(last < first for (_, last), (first, _) in pairwise(spans))
+    named = all(len(each) == 1 and _is_of_stage(each[0], len(losses)) for each in losses)
+    return [name for each in losses for name in each] if apart and named else []
+
+
+def _is_of_stage(name: str, kinds: int) -> bool:
+    """Whether the only loss of one kind of record is that of a stage of the training."""
+    return TRAINED.match(name.lower()) is not None or (kinds > 1 and not OPPOSED.search(name))
+
+
+def _is_average_loss(cell: Named) -> bool:
+    return cell.column == "loss_avg" and not cell.source.endswith("()")
