@@ -3,49 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.dialects import FULL_TOTALS, PART_LOSS, SETS
 from gputel.analysis.logs.infer.losses import is_average, is_sum
-from gputel.analysis.logs.infer.named import Named, is_place
+from gputel.analysis.logs.infer.named import is_place
 from gputel.analysis.logs.names import is_evaluation, legal
+from gputel.analysis.logs.patterns import RECORDS
 
 _HELD_OUT = re.compile(rb"(?i)(?<![a-z])(?:(?P<test>test(?:ing)?)|(?P<dev>dev)|vali?|valid\w*)(?![a-z])")
 _CLASS = re.compile(rb"(?P<label>[A-Za-z][\w/-]*)\s*:\s+[A-Za-z]\w*\s*[:=]\s*$")  # `LOC: precision: `
 
 
 def with_sets(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Names the measures of a second set apart, where evaluations of the first give the same ones.
+    """Names the measures of a second set apart, where lines of the first give the same ones.
 
-    They are as frequent, or name the same places: a test of each new best model. A test at the end of a run is the
-    last evaluation.
+    Without such lines a test at the end of a run is its evaluation.
     """
     sets = {line: _held_out(line) for line in chosen if line.role == "eval"}
-    first = next((held_out for held_out in ("val", "dev") if held_out in sets.values()), None)
-    validated = [line for line, held_out in sets.items() if held_out and held_out == first]
-    named = []
-    for line in chosen:
-        beside = [other for other in validated if line.shape.count > 1 and _comes_with(line, other)]
-        columns = {column for other in beside for column in other.columns}
-        held_out = sets.get(line) or first
-        cells = line.named if held_out == first else tuple(_of_set(c, columns, held_out) for c in line.named)
-        named.append(replace(line, named=cells))
-    return named
+    beside = [(column, of) for line in chosen if line.role in RECORDS for column, of in _sets_beside(line)]
+    all_sets = {*sets.values(), *(of for _, of in beside)}
+    first = next((held_out for held_out in ("val", "dev") if held_out in all_sets), None)
+    validated = {column for line, of in sets.items() if of and of == first for column in line.columns}
+    validated |= {column for column, of in beside if of == first}
+    others = {line: of for line, of in sets.items() if of not in (None, first)}
+    return [_of_set(line, validated, others[line]) if line in others else line for line in chosen]
 
 
-def _comes_with(line: Candidate, other: Candidate) -> bool:
-    """Whether an evaluation is about as frequent as another one, or always at one of its places."""
-    places = [{*each.shape.column(each.place.at)} if each.place else set() for each in (line, other)]
-    return line.shape.count >= other.shape.count / 2 or (bool(places[0]) and places[0] <= places[1])
+def _sets_beside(record: Candidate) -> Iterator[tuple[str, str]]:
+    """The evaluations of a record's line, with their sets."""
+    for cell in record.metrics:
+        if cell.column and is_evaluation(cell.column):
+            yield cell.column, _set(cell.source.encode()) or "val"
 
 
-def _of_set(cell: Named, validated: set[str], held_out: str | None) -> Named:
-    column = cell.column or ""
-    if column not in validated or is_place(cell) or f"{held_out}" in column.lower():
-        return cell
-    return replace(cell, column=f"{held_out}_{column.removeprefix('val_')}")
+def _of_set(line: Candidate, validated: set[str], held_out: str) -> Candidate:
+    named = validated & {cell.column for cell in line.metrics if held_out not in (cell.column or "").lower()}
+    return line.renamed({column: f"{held_out}_{column.removeprefix('val_')}" for column in named})
 
 
 def with_own_names(chosen: Sequence[Candidate]) -> list[Candidate]:
@@ -110,5 +106,9 @@ def _of_class(line: Candidate, whole: Candidate) -> Candidate:
 def _held_out(line: Candidate) -> str | None:
     """The set that the line names before its first figure: `val`, `dev` or `test`."""
     first = next((cell.at for cell in line.named if cell.column and not is_place(cell)), 0)
-    named = _HELD_OUT.search(b" ".join(line.shape.english[: first + 1]))
+    return _set(b" ".join(line.shape.english[: first + 1]))
+
+
+def _set(words: bytes) -> str | None:
+    named = _HELD_OUT.search(words)
     return None if named is None else named.lastgroup or "val"
