@@ -27,6 +27,11 @@ class PendingEvaluations:
             "epoch" in self.line.cells and self.epoch == self.reached and not (self.epoch or 0.0).is_integer()
         )
 
+    @property
+    def begins_anew(self) -> bool:
+        """Whether they stand in an earlier epoch than the record before them: that of the next attempt."""
+        return self.epoch is not None and self.reached is not None and self.epoch < self.reached
+
     def is_left_by(self, place: PhaseAttempt) -> bool:
         """Whether the place is a later attempt of the same phase."""
         return place.phase == self.place.phase and place.attempt > self.place.attempt

@@ -62,3 +62,18 @@ def test_line_of_figures_alone_at_a_step_below_the_records_belongs_to_the_next_t
     first = '{"step": 0, "val_loss": 4.5}\n' + records + '{"step": 10, "val_loss": 4.25}\n'
     log = read(first * 2)
     assert log.evals.select("attempt", "step").rows() == [(1, 0), (1, 10), (2, 0), (2, 10)]
+
+
+def test_evaluation_below_the_heading_of_an_earlier_epoch_is_of_the_training_that_it_begins(
+    read: Callable[..., Any],
+) -> None:
+    alone, evaluated = [], []
+    for epoch in (1, 2):
+        heading = f"Epoch [{epoch}/2]"
+        steps = (200 * epoch, 200 * epoch + 100)
+        records = [f"Iter: {at} | Train Loss: {9.5 - at / 100:.4f}" for at in steps]
+        tests = [f"Test accuracy: {40.5 + at / 64:.2f}%" for at in steps]
+        alone += [heading, *records]
+        evaluated += [heading, *(line for pair in zip(tests, records, strict=True) for line in pair)]
+    log = read("\n".join(alone + evaluated) + "\n")
+    assert log.evals.select("attempt", "step").rows() == [(2, step) for step in (200, 300, 400, 500)]
