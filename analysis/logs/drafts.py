@@ -67,6 +67,11 @@ class OpenRecord:
         """Whether it is a bar that did not come to its end."""
         return self.redraw is not None and self.redraw[2] < self.line.cells.get("total", 0.0)
 
+    def shows_epoch_before(self) -> bool:
+        """Whether it is a bar that was broken off, and its loss that of the epoch before, as it never changed."""
+        loss = self.began.get("loss")
+        return loss is not None and loss == self.cells.get("loss") and self.is_broken_off()
+
     def measured(self) -> dict[str, float]:
         """The evaluations, unless its bar has shown all of them since the epoch began."""
         began_with = self.began_with()

@@ -181,7 +181,8 @@ class OpenRecords:
                 self._join(draft)
             if draft.step is None:
                 self._evaluations.settle(draft)
-            self.steps.append(draft.row(draft.place))
+            rows = self.partials if draft.shows_epoch_before() else self.steps
+            rows.append(draft.row(draft.place))
             self.at_last_step = self._counting.is_last(draft.cells, draft.line)
             self.broken_off = draft.is_broken_off()
         elif draft.step is not None:  # a last line may say only how far the run has come

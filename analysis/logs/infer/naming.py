@@ -69,7 +69,8 @@ SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
 _SPLIT = {"loss", "return", "reward"}  # `AverageReturn`
 _GLUED = re.compile(  # `learningRate`, `validloss`
     r"(?<=[a-z])(?=[A-Z][a-z])"
-    r"|(?i:(?:(?<=^train)|(?<=^val)|(?<=^valid)|(?<=^test)|(?<=^eval)|(?<=^dev))(?=(?:loss|acc|accuracy|ppl|err|error)$))"
+    r"|(?i:(?:(?<=^train)|(?<=^trn)|(?<=^tr)|(?<=^val)|(?<=^valid)|(?<=^va)|(?<=^test)|(?<=^te)|(?<=^eval)|(?<=^dev))"
+    r"(?=(?:loss|acc|accuracy|ppl|err|error|f1|auc|roc)(?:_\d+)?$))"
 )
 _EVALUATED = re.compile(rf"(?i)(?:{HELD_OUT}|cv)_loss")  # says the set itself
 _WHOLE = re.compile(r"(?i)(?:total|overall)_loss|loss_(?:total|overall)")  # of `mean loss/overall_loss`

@@ -25,7 +25,9 @@ _UNIT = (
     rb"(?:ms|us|\xc2\xb5s|ns|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|%%|[KkMGTB]i?[Bb]|[KkMGBT]"
     rb"|[A-Za-z]{1,10}/(?:sec(?:ond)?|s|it(?:er)?|step|batch|update|gpu/s|s/gpu|GPU)|/(?:s|sec|it)|[TPG]FLOP/?S|[TPG]?FLOPs?(?:/s)?|dB|W|J|z)"
 ) % ()
-UNIT = re.compile(rb" ?(?P<unit>%b)(?:(?<=[kKM])(?= ?/ *\Z)|(?![\w/?]|\.\d|\s*=|:\S))" % _UNIT)
+UNIT = re.compile(  # `R:116.3 M:0.8` names the next value
+    rb"(?P<gap> )?(?P<unit>%b)(?:(?<=[kKM])(?= ?/ *\Z)|(?![\w/?]|\.\d|\s*=|:\S)(?(gap)(?!: ?\Z)))" % _UNIT
+)
 SUFFIX = re.compile(rb"(?P<suffix>[kKMBGT])(?= ?[A-Za-z]{1,10}/s)")  # 81.2k tok/s
 _COUNTED = rb"(?:epochs?|batch(?:es)?|iters?|steps?)"
 COUNTED = re.compile(_COUNTED + rb"(?![\w/])")  # 1epoch, 100batch

@@ -45,6 +45,14 @@ def test_epoch_that_is_broken_off_shows_nothing_of_its_own(read: Read) -> None:
     assert steps_and_losses(read("".join(ends))) == [(0, 0.75)]
 
 
+@pytest.mark.parametrize(("loss", "epochs"), [(0.9, [0]), (0.8, [0, 1])])
+def test_mean_loss_that_a_bar_shows_until_it_breaks_off_is_of_the_epoch_before(
+    loss: float, epochs: list[int], read: Read
+) -> None:
+    log = read(redraw(0, 10, 1.0) + redraw(0, 20, 0.9) + "\n" + redraw(1, 0, 0.9) + redraw(1, 8, loss))
+    assert log.records["step"].to_list() == epochs
+
+
 def test_figures_that_a_whole_epoch_shows_again_count_again(read: Read) -> None:
     """An accuracy of 1 may be the same in each epoch."""
     epochs = "".join(

@@ -29,6 +29,11 @@ Read = Callable[[str], Log]
             "### Epoch {e}\n\n| metric | train | val |\n|---|---|---|\n| loss | {loss:.4f} | {val:.4f} |\n\n",
             1,
         ),
+        (
+            "Epoch {e}/30\n           Training |  Validation\nloss     | {loss:8.4f} | {val:8.4f}\n"
+            "accuracy | {acc:8.4f} | {acc:8.4f}\n",
+            1,
+        ),
         ("===== 第 {e} 轮 =====\n训练损失: {loss:.4f}\n验证损失: {val:.4f}\n", 1),
         ("== Epoch {e} ==\n[train]\n  loss: {loss:.4f}\n  acc: {acc:.3f}\n[val]\n  loss: {val:.4f}\n", 1),
         ("- epoch: {e}\n  train:\n    loss: {loss:.4f}\n  val:\n    loss: {val:.4f}\n", 1),

@@ -48,6 +48,8 @@ def keys(*lines: str) -> list[str | None]:
         ("('loss at step ', 400, ': ', 2.5)", ["step", "loss"]),
         ("(u'Epoch', 3, 'loss =', 2.5, 'acc', 0.5)", ["Epoch", "loss", "acc"]),
         ("('shape', 3, 4)", [None, None]),
+        ("Loss 1.6 (R:116.3 M:0.8)", ["Loss", "R", "M"]),
+        ("Loss 1.6 (seen: 116.3 M, lr: 0.8)", ["Loss", "seen", "lr"]),
     ],
 )
 def test_value_is_named_by_the_words_beside_it(line: str, names: list[str | None]) -> None:
