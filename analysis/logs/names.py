@@ -32,7 +32,7 @@ _ALIASES: Mapping[str, Iterable[str]] = {
     "loss_smoothed loss_ema ema_loss train_loss_avg avg_train_loss train_loss_epoch loss_epoch moving_loss "
     "smooth_loss avg_loss_train avr_loss epoch_loss".split(),
     "val_loss": "val_loss eval_loss valid_loss validation_loss test_loss tel dev_loss loss_val val_loss_epoch "
-    "loss_validation loss_eval loss_valid loss_test loss_eval_total val_total_loss eval_total_loss "
+    "loss_validation loss_eval loss_dev loss_valid loss_test loss_eval_total val_total_loss eval_total_loss "
     "loss_val_total validation_total_loss vloss valid_loss_epoch vl_loss vali_loss heldout_loss "
     "held_out_loss va_loss te_loss".split(),
     "val_bpb": "val_bpb validation_bpb eval_bpb valid_bpb".split(),
@@ -86,7 +86,7 @@ HELD_OUT = r"vali?|valid(?:ate|ation)?|eval(?:uation)?|test|dev"
 EVALUATING = rf"{HELD_OUT}|validating|evaluating|testing"  # in sentences
 BEGINS_HELD_OUT = rf"^(?:(?:avg|average|mean|running|total|final)_)?(?:{HELD_OUT})_"
 _EVALUATION = re.compile(
-    rf"{BEGINS_HELD_OUT}|_(?:vali?|valid|eval|test)$|^cv_agg_s_"
+    rf"{BEGINS_HELD_OUT}|_(?:vali?|valid|eval|test|(?<!std_)(?<!standard_)dev)(?:_pct)?$|^cv_agg_s_"
     r"|^(?:va|te)_(?:loss|acc|ppl|err|f1|auc|iou|dice|mae|mse|rmse)",
     re.IGNORECASE,
 )

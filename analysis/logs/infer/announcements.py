@@ -22,7 +22,9 @@ from gputel.analysis.logs.patterns import lazy_regex
 
 _ABOVE = 4  # lines between the announcement and the first line of the loop
 _ANNOUNCES = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|val|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
-_COLUMNS = lazy_regex(rb"(?i)(?<![a-z])train(?:ing)?\s*(?:\||\t|\s\s)")  # `Training | Validation` heads a table
+_COLUMNS = lazy_regex(
+    rb"(?i)(?<![a-z])train(?:ing)?\s*(?:\||\t|\s\s)"
+)  # `Training | Validation` heads a table
 _FIGURE = lazy_regex(rb"[=:] *\d|\d\.\d")  # an evaluation that gives one is over
 # whole numbers that an announcement may give
 SIZE = lazy_regex(

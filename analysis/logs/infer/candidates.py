@@ -19,7 +19,7 @@ OFTEN = 3  # lines; a rarer shape must have a value with a known name
 # `best_of_4` and `best@4` are measures of their own; `error of best model` is measured when it is printed
 _BEST = re.compile(
     r"(?<!of[ _])(?<!at[ _])(?<!for[ _])(?<!with[ _])(?<!from[ _])(?<!of the )"
-    r"(?:(?<![A-Za-z])best|Best|BEST|\b[Hh]ighest|\b[Ll]owest)(?![a-z]|[\W_]*(?:\d|of(?![a-z])))"
+    r"(?:(?<![A-Za-z])best|Best|BEST|\b[Hh]ighest|\b[Ll]owest)(?![a-z]|[\W_]*(?:\d|of(?![a-z])))|(?i:\bso[_ ]far$)"
 )
 _LEARNS = re.compile(r"(?i)\blr\b|learn")
 _ACCURACY = re.compile(

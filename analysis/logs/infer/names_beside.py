@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
-from gputel.analysis.logs.infer.counters import drops
+from gputel.analysis.logs.infer.counters import drops, numbers
 from gputel.analysis.logs.infer.dialects import OPPOSED
 from gputel.analysis.logs.infer.losses import is_average, is_sum
 from gputel.analysis.logs.infer.named import Named
@@ -16,6 +17,7 @@ _INITIAL = re.compile(r"(?i)^initial_")
 _ENDS = re.compile(r"(?i)_loss$")
 _HELD_OUT = re.compile(BEGINS_HELD_OUT, re.IGNORECASE)
 _LANGUAGE = re.compile(r"(?i)(?:lm|language[ _]model|gpt)[ _]loss")
+_PERPLEXITY = re.compile(r"(?i)ppl|perplexity")
 _MEANS = re.compile(r"(?i)_loss_(?:avg|aver|mean)$")
 _DIGIT_FIRST = re.compile(r"\d{1,3}[A-Za-z]+_\w+")  # `2d_loss`
 _PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
@@ -48,6 +50,30 @@ def held_out_loss(cells: list[Named]) -> list[Named]:
     if len(losses) != 1:
         return cells
     return [replace(cell, column="val_loss") if cell in losses else cell for cell in cells]
+
+
+def held_out_perplexity(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Names `ppl` by the validation whose loss it is the exponential of: `train 2.5, val 2.75, ppl 15.64`."""
+    losses = {cell.column: numbers(shape.column(cell.at)) for cell in cells}
+    train, held_out = losses.get("loss"), losses.get("val_loss")
+    if not train or not held_out:
+        return cells
+    return [
+        replace(cell, column=f"val_{cell.column}")
+        if cell.column
+        and _PERPLEXITY.fullmatch(cell.column)
+        and _are_exponentials(numbers(shape.column(cell.at)), held_out)
+        and not _are_exponentials(numbers(shape.column(cell.at)), train)
+        else cell
+        for cell in cells
+    ]
+
+
+def _are_exponentials(perplexities: list[float], losses: list[float]) -> bool:
+    """Whether most are those of the losses, within the digits that are printed."""
+    pairs = zip(perplexities, losses, strict=False)
+    near = sum(ppl > 0 and abs(math.log(ppl) - loss) < 0.01 for ppl, loss in pairs)
+    return near > 0.9 * len(losses)
 
 
 def global_step(cells: list[Named], shape: LineShape) -> list[Named]:

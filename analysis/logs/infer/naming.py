@@ -50,6 +50,7 @@ from gputel.analysis.logs.infer.names_beside import (
     distinct,
     global_step,
     held_out_loss,
+    held_out_perplexity,
     of_weights,
     one_time,
     plain_loss,
@@ -90,7 +91,7 @@ def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     named = [_name(slot, shape, words) for slot in _spelled_out(spelled)]
     named = of_weights(named)
     named = without_foreign_mean(with_loss(global_step(named, shape), shape), shape)
-    named = held_out_loss(with_bare_sets(named))
+    named = held_out_perplexity(held_out_loss(with_bare_sets(named)), shape)
     named = distinct(plain_loss(one_time(places.find(named, shape))))
     return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)]
 

@@ -29,6 +29,8 @@ _MOST_SETTINGS = 0.3  # share of the lines; `python train.py | step 5` may stand
 _OPTION = re.compile(rb"\s*--[a-z]")  # `--epochs 10`, of a command
 _BEGINS = re.compile(rf"(?i)\W*(?:(?:phase|split|mode|set)\W+)?(?:{HELD_OUT})(?!\w)".encode())
 _OF_SET = re.compile(rf"(?i)(?:{HELD_OUT})[ _]+(?:batches|samples|images|examples|sentences|tokens|size)")
+_IN_EPOCH = re.compile(r"(?i)(?:at|in|from) (?:epoch|step|iteration)")
+_ENDS_BARE, _NAMES_NEXT = re.compile(rb"[A-Za-z] $"), re.compile(rb" [A-Za-z][\w ]*[:=] ?")
 _OF_BEST = re.compile(rb"(?i)\W*(?:@|\(|(?:at|in|from|of)\b)")
 
 
@@ -113,6 +115,8 @@ def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
     evals = [named for named in candidate.metrics if names.is_evaluation(named.column or "")]
     if evals and (not candidate.evidence or len(evals) == len(candidate.metrics)):
         return replace(candidate, role="eval", named=tuple(_without_samples(candidate)))
+    if evals and _is_of_one_set(candidate):
+        return as_evaluation(candidate)
     if evals:
         return replace(candidate, role="mixed")
     of_episodes = any(rewards.EPISODE.search(cell.source) for cell in candidate.metrics)
@@ -122,6 +126,15 @@ def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
     if by_words or _is_quotient(candidate):
         return as_evaluation(candidate)
     return candidate
+
+
+def _is_of_one_set(candidate: Candidate) -> bool:
+    """Whether it begins with a held-out set, whose loss stands behind a score: `==> Test Acc: 0.5 Loss: 1.2`."""
+    losing = {"loss", "loss_avg"}.intersection(candidate.columns)
+    apart = candidate.place is None and losing.issuperset(EVIDENCE.intersection(candidate.columns))
+    begins = _BEGINS.match(candidate.shape.english[0]) is not None
+    trains = any("train" in cell.source.lower() for cell in candidate.metrics)
+    return apart and begins and "val_loss" not in candidate.columns and not trains
 
 
 def _evaluates(candidate: Candidate, *, headed: bool) -> bool:
@@ -175,9 +188,22 @@ def _as_evaluation(candidate: Candidate) -> list[Named]:
 
 
 def _without_samples(candidate: Candidate) -> list[Named]:
-    """Drops the count of samples seen so far, which is no evaluation, and the number of a model, seed or fold."""
-    cells = _without_counts(candidate)
-    named = [n for n in cells if SAMPLES.search(n.source) or NUMBERED.fullmatch(n.source)]
+    """Drops the count of samples seen so far, which is no evaluation, and the number of a model, seed or fold.
+
+    So it does with that of any other thing whose figures follow: `Task 3 val MAE: 4.2`.
+    """
+    cells, words = _without_counts(candidate), candidate.shape.words
+    named = [
+        n
+        for n in cells
+        if SAMPLES.search(n.source)
+        or NUMBERED.fullmatch(n.source)
+        or (
+            _ENDS_BARE.search(words[n.at])
+            and _NAMES_NEXT.fullmatch(words[n.at + 1])
+            and not MEASURE.search(n.source)
+        )
+    ]
     counts = [n for n in named if integers(candidate.shape.column(n.at)) is not None]
     return [replace(n, column=None) if n in counts else n for n in cells]
 
@@ -208,7 +234,13 @@ def _without_best(named: Sequence[Named], shape: LineShape) -> list[Named]:
     best = {n.at for n in named if n.column and is_best(n.source)}
     if not any(n.column and n.at not in best and n.at < min(best, default=0) for n in named):
         return list(named)
-    best |= {n.at for n in named if n.at - 1 in best and is_place(n) and _OF_BEST.match(shape.words[n.at])}
+    best |= {
+        n.at
+        for n in named
+        if n.at - 1 in best
+        and (is_place(n) or _IN_EPOCH.fullmatch(n.source))
+        and _OF_BEST.match(shape.words[n.at])
+    }
     return [replace(n, column=None) if n.at in best else n for n in named]
 
 

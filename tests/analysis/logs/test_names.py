@@ -70,6 +70,8 @@ def test_time_of_day_is_no_value() -> None:
     [
         ("val_acc", True),
         ("acc_test", True),
+        ("Acc_dev_pct", True),
+        ("std_dev", False),
         ("core_metric", True),
         ("lr", False),
         ("val_clipfrac_avg", False),  # of a value function

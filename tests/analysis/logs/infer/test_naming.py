@@ -81,6 +81,9 @@ def columns(*lines: str) -> list[str | None]:
         ("Epoch 3: MAE=0.4  Val=0.5", ["epoch", "loss", "val_loss"]),
         ("ITERATION 3: TRAIN AVG.LOSS 2.5, CROSSVAL AVG.LOSS 2.6", ["iteration", "loss_avg", "val_loss"]),
         ("step 3 loss 2.5 cross-validation loss 2.6", ["step", "loss", "val_loss"]),
+        ("step 3 Loss 2.5 Loss_dev 2.6 Acc_dev 51%", ["step", "loss", "val_loss", "Acc_dev_pct"]),
+        ("epoch 3 train=2.5, val=2.75, ppl=15.64", ["epoch", "loss", "val_loss", "val_ppl"]),
+        ("epoch 3 train=2.5, val=2.75, ppl=12.18", ["epoch", "loss", "val_loss", "ppl"]),
     ],
 )
 def test_values_get_the_columns_that_all_formats_share(line: str, names: list[str | None]) -> None:

@@ -24,6 +24,9 @@ def candidate(*lines: str) -> candidates.Candidate | None:
         ("val loss 2.5", "eval"),
         ("Test: step 3 loss 2.5", "eval"),
         ("epoch 3 train loss 2.5 val loss 2.6", "mixed"),
+        (">> Test Acc:0.51 Loss:2.41", "eval"),
+        (">> Epoch 3: Test Acc:0.51 Loss:2.41", "mixed"),
+        ("Test Acc:0.51 Loss:2.41 lr:0.001", "mixed"),
         ("Epoch 3/10", "epoch"),
         ("at step 30 now", "place"),
     ],
@@ -44,6 +47,22 @@ def test_size_of_a_set_is_no_figure_of_the_evaluation(read: Callable[[str], Log]
     lines = "[{0:6}] | gnorm 0.5 lr 0.0001 | loss {1:.2f}\nEval batches[ 100] | loss {2:.2f}\n"
     log = read("".join(lines.format(100 * at, 9 / at, 10 / at) for at in range(1, 12)))
     assert (log.records["loss"].count(), {*log.evals["name"]}) == (11, {"val_loss"})
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("Task 3 validation MAE: 4.25", ["validation_MAE"]),
+        ("validation MAE 4.25, reached: 3", ["validation_MAE", "reached"]),
+        ("Epoch [3/9], Val_Acc: 0.61 (so far 0.64 in Epoch 2)", ["epoch", "epochs", "Val_Acc"]),
+    ],
+)
+def test_number_of_a_task_and_the_best_so_far_are_no_figures_of_the_evaluation(
+    line: str, names: list[str]
+) -> None:
+    made = candidate(line)
+    assert made is not None
+    assert (made.role, made.columns) == ("eval", names)
 
 
 def test_line_that_says_nothing_of_training_is_no_candidate() -> None:
