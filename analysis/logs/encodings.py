@@ -16,8 +16,8 @@ from gputel.analysis.logs.lines import Chunk
 WORDS = {
     "gb18030": "损失 训练 学习率 准确率 验证 轮次 步数 迭代",
     "cp950": "損失 訓練 學習率 準確率 驗證 輪次 步數",
-    "cp932": "損失 学習 精度 検証 エポック ステップ",
-    "euc_jp": "損失 学習 精度 検証 エポック ステップ",
+    "cp932": "損失 学習 精度 正解率 検証 エポック ステップ",
+    "euc_jp": "損失 学習 精度 正解率 検証 エポック ステップ",
     "cp949": "손실 학습 정확도 검증 에폭 스텝",
     "cp1251": "отери поха бучени очност алидаци шибка",
     "cp1252": "époque Époque étape Étape itération précision pérdida Pérdida Época época validación acurácia",

@@ -91,18 +91,23 @@ def two_losses(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def beyond(log: ParsedRows) -> Iterator[Doubt]:
-    """Evaluations at steps far behind the last record: they count batches, and the records epochs."""
-    steps = log.evals["step"].drop_nulls()
-    last: Any = log.records["step"].max() or 0
-    farthest: Any = steps.max() or 0
-    beyond = steps.filter(steps > BEYOND * last) if last else steps.clear()
-    if len(beyond) >= LEAST and 2 * len(beyond) > log.evals.height:
+    """Evaluations at steps far beyond the records above and below them: they count batches or samples."""
+    records = log.records.filter(pl.col("step").is_not_null()).sort("line")
+    evaluated = log.evals.filter(pl.col("step").is_not_null()).sort("line")
+    near = evaluated.select("line", "step")
+    for way in ("backward", "forward"):
+        near = near.join_asof(records.select("line", pl.col("step").alias(way)), on="line", strategy=way)
+    far = near.with_columns(reached=pl.max_horizontal("backward", "forward")).filter(
+        (pl.col("reached") > 0) & (pl.col("step") > BEYOND * pl.col("reached"))
+    )
+    if far.height >= LEAST and 2 * far.height > log.evals.height:
+        farthest, last = far["step"].max(), far["reached"].max()
         yield about_reading(
             "two-counters",
-            f"evaluations are of steps to {farthest:,}, and records end at step {last:,}",
-            "the steps of one of them are epochs, and those of the other batches",
+            f"evaluations are of steps to {farthest:,}, and the records beside them of steps to {last:,}",
+            "the steps of one of them are epochs or updates, and those of the other batches or samples",
             {"records": last, "evaluations": farthest},
-            log.evals["line"][0],
+            far["line"][0],
         )
 
 

@@ -27,7 +27,7 @@ _ALIASES: Mapping[str, Iterable[str]] = {
     "loss": "loss train_loss training_loss lm_loss total_loss loss_total loss_train_total train_total_loss trl "
     "loss_train reduced_train_loss train_loss_step loss_step training_loss_step global_avg_loss train_lm_loss "
     "lm_loss_training language_model_loss curr_loss step_loss batch_loss cur_loss current_loss trn_loss tr_loss "
-    "gpt_loss losses_total_loss all_loss loss_all overall_loss tot_loss loss_tot".split(),
+    "gpt_loss losses_total_loss all_loss loss_all overall_loss loss_overall tot_loss loss_tot".split(),
     "loss_avg": "loss_avg avg_loss average_loss mean_loss loss_mean running_loss smoothed_loss "
     "loss_smoothed loss_ema ema_loss train_loss_avg avg_train_loss train_loss_epoch loss_epoch moving_loss "
     "smooth_loss avg_loss_train avr_loss epoch_loss".split(),

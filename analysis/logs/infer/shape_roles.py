@@ -192,20 +192,17 @@ def _without_samples(candidate: Candidate) -> list[Named]:
 
     So it does with that of any other thing whose figures follow: `Task 3 val MAE: 4.2`.
     """
-    cells, words = _without_counts(candidate), candidate.shape.words
-    named = [
-        n
-        for n in cells
-        if SAMPLES.search(n.source)
-        or NUMBERED.fullmatch(n.source)
-        or (
-            _ENDS_BARE.search(words[n.at])
-            and _NAMES_NEXT.fullmatch(words[n.at + 1])
-            and not MEASURE.search(n.source)
-        )
-    ]
+    cells = _without_counts(candidate)
+    named = [n for n in cells if SAMPLES.search(n.source) or NUMBERED.fullmatch(n.source)]
+    named += [n for n in cells if not (is_place(n) or MEASURE.search(n.source)) and _is_label(n, candidate)]
     counts = [n for n in named if integers(candidate.shape.column(n.at)) is not None]
     return [replace(n, column=None) if n in counts else n for n in cells]
+
+
+def _is_label(cell: Named, candidate: Candidate) -> bool:
+    """Whether a bare word stands before it, and the name of the next figure behind it: `Task 3 val MAE: `."""
+    before, behind = candidate.shape.words[cell.at : cell.at + 2]
+    return _ENDS_BARE.search(before) is not None and _NAMES_NEXT.fullmatch(behind) is not None
 
 
 def _without_counts(candidate: Candidate) -> list[Named]:

@@ -417,14 +417,3 @@ def test_lines_that_a_terminal_cut_are_doubtful_and_rows_of_a_table_are_not(read
     assert "cut-lines" in kinds(read("\n".join(line[:40] for line in lines)))
     rows = [f"| {at:5d} | {3 / at:8.4f} | {at % 13:12d} |" for at in range(1, 300)]
     assert "cut-lines" not in kinds(read("\n".join(["|  step |     loss |      samples |", *rows])))
-
-
-@pytest.mark.parametrize(("length", "doubts"), [(2500, ["two-counters"]), (1, [])])
-def test_evaluations_at_steps_far_behind_the_last_record_are_doubtful(
-    length: int, doubts: list[str], read: Read
-) -> None:
-    """A network that was trained in epochs is then trained in minibatches."""
-    trained = "".join(f"Pre-training layer 0, epoch {e}, cost {90.5 - e}\n" for e in range(9))
-    tested = "epoch {e}, minibatch {n}/{n}, validation error {error} %\n"
-    log = read(trained + "".join(tested.format(e=e, n=length, error=9.5 - e) for e in range(1, 9)))
-    assert kinds(log) == doubts

@@ -1,4 +1,4 @@
-"""Steps with two values of a measure, where others have one."""
+"""Steps with two values of a measure, where others have one, and steps that count something else."""
 
 from __future__ import annotations
 
@@ -67,3 +67,37 @@ def test_evaluations_that_count_epochs_among_those_that_count_steps_are_doubtful
     (doubt,) = (doubt for doubt in read(steps.format(*epochs)).doubts if doubt.what == "evaluations-fall")
     assert doubt.evidence == "the steps of val_loss fall 10 times, first to 0"
     assert not read(steps.format(*[""] * 10)).doubts
+
+
+def kinds(log: Log) -> list[str]:
+    return [doubt.what for doubt in log.doubts]
+
+
+@pytest.mark.parametrize(("length", "doubts"), [(2500, ["two-counters"]), (1, [])])
+def test_evaluations_at_steps_far_behind_the_last_record_are_doubtful(
+    length: int, doubts: list[str], read: Read
+) -> None:
+    """A network that was trained in epochs is then trained in minibatches."""
+    trained = "".join(f"Pre-training layer 0, epoch {e}, cost {90.5 - e}\n" for e in range(9))
+    tested = "epoch {e}, minibatch {n}/{n}, validation error {error} %\n"
+    log = read(trained + "".join(tested.format(e=e, n=length, error=9.5 - e) for e in range(1, 9)))
+    assert kinds(log) == doubts
+
+
+@pytest.mark.parametrize(("samples", "doubts"), [(32, ["two-counters"]), (1, [])])
+def test_evaluations_that_count_samples_beside_records_that_count_updates_are_doubtful(
+    samples: int, doubts: list[str], read: Read
+) -> None:
+    """The last record may be of a step beyond most of them."""
+    pass_ = "update {n}: loss = {loss:.4f}\neval after {at}: val_loss = {loss:.4f}\n"
+    log = read("".join(pass_.format(n=n, at=samples * n, loss=2 + 1 / n) for n in range(10, 900, 20)))
+    assert kinds(log) == doubts
+
+
+def test_last_step_of_an_epoch_above_the_first_of_the_next_one_is_not_doubtful(read: Read) -> None:
+    epochs = "".join(
+        "".join(f"Epoch {e} step {step} loss {3 / e + 1 / step:.4f}\n" for step in range(10, 500, 10))
+        + f"val at step 490: loss {3.1 / e:.4f}\n"
+        for e in range(1, 8)
+    )
+    assert "two-counters" not in kinds(read(epochs))

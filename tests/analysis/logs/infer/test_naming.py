@@ -28,6 +28,7 @@ def columns(*lines: str) -> list[str | None]:
         ("epoch 1 validLoss 2.5 trainLoss 2.0", ["epoch", "val_loss", "loss"]),
         ("epoch 1 trloss 2.0 tracc 0.5 valacc 0.4", ["epoch", "loss", "tracc", "val_acc"]),
         ("epoch 1 trloss 2.0 testloss_1 2.5 testf1_1 0.4", ["epoch", "loss", "test_loss_1", "test_f1_1"]),
+        ("epoch 1 loss_box 0.5 loss_cls 1.25 loss_overall 2.5", ["epoch", "loss_box", "loss_cls", "loss"]),
         ("step 3 policy 0.5 value 0.2 total 0.7", ["step", "policy", "value", "loss"]),
         ("step 3 loss 2.5 total 0.7", ["step", "loss", "total_"]),
         ("step 3 lm_loss 3.4 ppl 30.1 loss 14.3", ["step", "lm_loss", "ppl", "loss"]),
