@@ -95,13 +95,14 @@ def beyond(log: ParsedRows) -> Iterator[Doubt]:
     records = log.records.filter(pl.col("step").is_not_null()).sort("line")
     evaluated = log.evals.filter(pl.col("step").is_not_null()).sort("line")
     near = evaluated.select("line", "step")
-    for way in ("backward", "forward"):
-        near = near.join_asof(records.select("line", pl.col("step").alias(way)), on="line", strategy=way)
+    near = near.join_asof(records.select("line", backward="step"), on="line", strategy="backward")
+    near = near.join_asof(records.select("line", forward="step"), on="line", strategy="forward")
     far = near.with_columns(reached=pl.max_horizontal("backward", "forward")).filter(
         (pl.col("reached") > 0) & (pl.col("step") > BEYOND * pl.col("reached"))
     )
     if far.height >= LEAST and 2 * far.height > log.evals.height:
-        farthest, last = far["step"].max(), far["reached"].max()
+        farthest: Any = far["step"].max()
+        last: Any = far["reached"].max()
         yield about_reading(
             "two-counters",
             f"evaluations are of steps to {farthest:,}, and the records beside them of steps to {last:,}",

@@ -172,11 +172,11 @@ def _is_running(candidate: Candidate, candidates: Sequence[Candidate], lines: Se
 
 
 def _are_batches(candidate: Candidate) -> bool:
-    """Whether its lines stand in long rows, with averages so far and no count: `Test: Loss 1.5 (1.4) Acc 40 (38)`."""
+    """Whether its lines stand in long rows, with averages so far and no count: `Test: Loss 1.5 (1.4) Acc 4 (3)`."""
     means = sum(cell.source.endswith("()") for cell in candidate.metrics)
     rows = 1 + sum(after > before + 1 for before, after in pairwise(candidate.shape.lines))
     counted = candidate.place is not None or total(candidate) is not None
-    return 1 < means and not counted and candidate.shape.count > _MOST_SETS * rows
+    return means > 1 and not counted and candidate.shape.count > _MOST_SETS * rows
 
 
 def _last_and_others(
