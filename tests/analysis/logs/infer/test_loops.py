@@ -334,3 +334,18 @@ def test_line_of_both_means_gives_the_result_of_a_loop(read: Callable[[str], Log
     validated = log.evals.filter(name="val_loss")["value"].to_list()
     assert validated == [round(5 / epoch, 4) for epoch in range(1, 5)]
     assert log.records.height == 12
+
+
+@pytest.mark.parametrize(("rows", "figures"), [(12, set()), (3, {"val_loss", "acc", "acc_avg"})])
+def test_long_rows_of_a_test_with_averages_so_far_are_batches(
+    rows: int, figures: set[str], read: Callable[[str], Log]
+) -> None:
+    """A few rows may be of as many sets."""
+    tested = "".join(
+        f"Test: loss {2 + at % 3 / 8:.4f} (2.{at:02}) acc 4{at % 7}.5 (43.{at})\n" for at in range(rows)
+    )
+    log = read(
+        "".join(f"step {n} loss {9 / n:.4f} lr 0.1\n{tested if n % 5 == 0 else ''}" for n in range(1, 30))
+    )
+    assert {*log.evals["name"]} == figures
+    assert log.records.height == 29
