@@ -19,6 +19,9 @@ from gputel.analysis.logs import patterns
 
 CHUNK = 4 << 20
 LIMIT = 1 << 16  # no record is longer, and regexes that are quadratic in a line stay cheap
+NOTEBOOK_LIMIT = 1 << 26  # a notebook may stand on one line
+_MARK = 16  # bytes that show it
+_NOTEBOOK = patterns.lazy_regex(rb'\{ ?"(?:cells|nbformat|metadata)" ?:')
 
 ESCAPES = patterns.lazy_regex(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()][0-9A-B]|[@-Z\\-_=>78])"
@@ -86,7 +89,8 @@ class Splitter:
         self.number = first
         self._live = live
         self._rest = b""
-        self._skipping = False  # inside a line that was longer than LIMIT
+        self._limit = LIMIT  # of a line
+        self._skipping = False  # inside a line that was longer
 
     @property
     def lines(self) -> int:
@@ -104,12 +108,14 @@ class Splitter:
             self._rest = b"" if rest.endswith(b"\n") else rest[:1]  # still a line, for `lines`
 
     def _piece(self, data: bytes) -> Iterator[Chunk]:
+        if len(self._rest) < _MARK and self.number == 1 and _NOTEBOOK.match(self._rest + data[:_MARK]):
+            self._limit = NOTEBOOK_LIMIT
         if self._skipping:
             data = self._skip(data)
         cut = data.rfind(b"\n") + 1
         whole = b"".join((self._rest, memoryview(data)[:cut])) if cut else b""
         self._rest = data[cut:] if cut else self._rest + data
-        if len(self._rest) > LIMIT:
+        if len(self._rest) > self._limit:
             # NUL bytes: thousands, where a log was truncated while it was written
             rest = self._rest.replace(b"\x00", b"")
             cut = (rest.rfind(b"\r", 0, -1) + 1) or (rest.rfind(b"\x08", 0, -1) + 1)
@@ -117,9 +123,9 @@ class Splitter:
         if self._live and (drawn := _drawn(self._rest)):
             whole, self._rest = whole + self._rest[:drawn], self._rest[drawn:]
         if whole:
-            yield self._clean(_shorten(whole))
-        if len(self._rest) > LIMIT and self._rest[-1:] != b"\r":
-            yield self._clean(self._rest[:LIMIT] + b"\r")
+            yield self._clean(_shorten(whole, self._limit))
+        if len(self._rest) > self._limit and self._rest[-1:] != b"\r":
+            yield self._clean(self._rest[: self._limit] + b"\r")
             self._rest, self._skipping = b"", True
 
     def _skip(self, data: bytes) -> bytes:
@@ -248,16 +254,16 @@ def _redraws(data: bytes, first: int) -> Chunk:
     return Chunk(_ENDS.sub(b"\n", data), first, numbers)
 
 
-def _shorten(data: bytes) -> bytes:
-    """Cuts lines longer than LIMIT, so that a file reads the same whole and in pieces."""
+def _shorten(data: bytes, limit: int) -> bytes:
+    """Cuts lines longer than the limit, so that a file reads the same whole and in pieces."""
     start = 0
-    while len(data) - start > LIMIT:
-        end = data.rfind(b"\n", start, start + LIMIT + 1)
+    while len(data) - start > limit:
+        end = data.rfind(b"\n", start, start + limit + 1)
         if end < 0:
-            ends = (data.rfind(control, start, start + LIMIT + 1) for control in (b"\r", b"\x08"))
+            ends = (data.rfind(control, start, start + limit + 1) for control in (b"\r", b"\x08"))
             end = next((end for end in ends if end >= 0), -1)
         if end < 0:
             lines = re.split(rb"([\r\n\x08])", data.replace(b"\x00", b""))
-            return b"".join(line[:LIMIT] for line in lines)
+            return b"".join(line[:limit] for line in lines)
         start = end + 1
     return data

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gputel.analysis.logs.lines import ESCAPES, Chunk
+from gputel.analysis.logs.lines import ESCAPES, LIMIT, Chunk
 from gputel.analysis.logs.patterns import lazy_regex
 
 _BEGINS = lazy_regex(rb'\s*\{\s*"(?:cells|nbformat|metadata)"\s*:')
@@ -49,7 +49,7 @@ class NotebookText:
         for number, whole in zip(chunk.number(np.arange(len(lines))).tolist(), lines, strict=True):
             for line in _spread(whole) if number == 1 else [whole]:
                 parts = _ENDS.split(self._text(line).strip(b"\r\n"))
-                texts += parts
+                texts += [part[:LIMIT] for part in parts]
                 numbers += [number] * len(parts)
         data = b"\n".join(texts) + b"\n" * chunk.data.endswith(b"\n")
         return replace(chunk, data=data, numbers=np.array(numbers, dtype=np.int64), starts=None)

@@ -191,6 +191,9 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
         return replace(named, column="step")  # `total/steps`, which counts those that are done
     if named.column == "loss" and _is_list(slot, shape):
         return replace(named, column="losses")
+    named_here = re.search(rb"[A-Za-z]", shape.words[slot.at]) is not None  # and not by a heading
+    if named_here and _is_list(slot, shape) and (is_place(named) or MEASURE.search(slot.key)):
+        return replace(named, column=None)
     is_ordinal = shape.literals[slot.at].endswith(b"#") and not is_place(named)
     is_product = slot.at > 0 and shape.words[slot.at - 1].endswith(b"(* ")
     return replace(named, column=None) if is_ordinal or is_product else named  # `Test net output #1`

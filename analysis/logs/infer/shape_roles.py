@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from gputel.analysis.logs import formats, names, setting_lines
 from gputel.analysis.logs.infer import headings, rewards, tables
@@ -29,6 +30,8 @@ _MOST_SETTINGS = 0.3  # share of the lines; `python train.py | step 5` may stand
 _OPTION = re.compile(rb"\s*--[a-z]")  # `--epochs 10`, of a command
 _BEGINS = re.compile(rf"(?i)\W*(?:(?:phase|split|mode|set)\W+)?(?:{HELD_OUT})(?!\w)".encode())
 _OF_SET = re.compile(rf"(?i)(?:{HELD_OUT})[ _]+(?:batches|samples|images|examples|sentences|tokens|size)")
+_LOSSES = frozenset({"loss", "loss_avg"})
+_FOLD = re.compile(r"(?i)(?:fold|split)")
 _IN_EPOCH = re.compile(r"(?i)(?:at|in|from) (?:epoch|step|iteration)")
 _ENDS_BARE, _NAMES_NEXT = re.compile(rb"[A-Za-z] $"), re.compile(rb" [A-Za-z][\w ]*[:=] ?")
 _OF_BEST = re.compile(rb"(?i)\W*(?:@|\(|(?:at|in|from|of)\b)")
@@ -122,16 +125,36 @@ def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
     of_episodes = any(rewards.EPISODE.search(cell.source) for cell in candidate.metrics)
     if headed and candidate.place is None and (candidate.shape.is_boxed or of_episodes):
         return replace(as_evaluation(candidate), is_result=True)
+    if _scores_folds(candidate):
+        folds = candidate.named[0]
+        named = (replace(cell, column=None) if cell is folds else cell for cell in candidate.named)
+        return as_evaluation(replace(candidate, named=tuple(named)))
     by_words = _evaluates(candidate, headed=headed) or _scores(candidate) or _is_with_best(candidate)
     if by_words or _is_quotient(candidate):
         return as_evaluation(candidate)
     return candidate
 
 
+def _scores_folds(candidate: Candidate) -> bool:
+    """Whether it gives a measure once for each fold, whose number is no step: `Fold 2 log loss: 0.31`.
+
+    Folds on lines right below each other sum up what was printed before.
+    """
+    folds = candidate.named[0]
+    counts = integers(candidate.shape.column(folds.at)) or []
+    once = len(counts) > 1 and counts == sorted({*counts})
+    once = once and all(after > before + 1 for before, after in pairwise(candidate.shape.lines))
+    measures = any(MEASURE.search(cell.source) for cell in candidate.metrics)
+    alone = candidate.place in (None, folds) and not EVIDENCE.difference(_LOSSES).intersection(
+        candidate.columns
+    )
+    trains = any("train" in cell.source.lower() for cell in candidate.metrics)
+    return _FOLD.fullmatch(folds.source) is not None and once and measures and alone and not trains
+
+
 def _is_of_one_set(candidate: Candidate) -> bool:
     """Whether it begins with a held-out set, whose loss stands behind a score: `==> Test Acc: 0.5 Loss: 1.2`."""
-    losing = {"loss", "loss_avg"}.intersection(candidate.columns)
-    apart = candidate.place is None and losing.issuperset(EVIDENCE.intersection(candidate.columns))
+    apart = candidate.place is None and _LOSSES.issuperset(EVIDENCE.intersection(candidate.columns))
     begins = _BEGINS.match(candidate.shape.english[0]) is not None
     trains = any("train" in cell.source.lower() for cell in candidate.metrics)
     return apart and begins and "val_loss" not in candidate.columns and not trains
@@ -178,13 +201,12 @@ def as_evaluation(candidate: Candidate) -> Candidate:
 
 def _as_evaluation(candidate: Candidate) -> list[Named]:
     """Names the loss; of `Loss 2.12 (2.13)` the mean over the evaluation, and not its last batch."""
-    losses = ("loss", "loss_avg")
     means = any(cell.column == "loss_avg" and cell.source.endswith("()") for cell in candidate.named)
     named = [
         replace(cell, column=None) if means and cell.column == "loss" else cell
         for cell in _without_counts(candidate)
     ]
-    return _once([replace(n, column="val_loss") if n.column in losses else n for n in named])
+    return _once([replace(n, column="val_loss") if n.column in _LOSSES else n for n in named])
 
 
 def _without_samples(candidate: Candidate) -> list[Named]:

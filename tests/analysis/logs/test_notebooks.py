@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import gputel
 from gputel.analysis.logs.lines import Chunk
+from gputel.analysis.logs.log import Log
 from gputel.analysis.logs.notebooks import NotebookText
+from gputel.analysis.logs.parser import Parser, make_parser
 
 PRINTED = [
     "Época 1/3\tpérdida: 2.5\tpérdida de validación: 2.75\n",
@@ -44,6 +48,20 @@ def test_notebook_on_one_line_is_read(tmp_path: Path) -> None:
     run = gputel.parse(path)
     assert run.records["loss"].to_list() == [2.5, 1.5, 1.25] * 2
     assert {*run.records["line"]} == {1}
+
+
+@pytest.mark.parametrize("size", [7, 4096, 1 << 22])
+def test_long_notebook_on_one_line_is_read_whole_and_in_pieces(
+    size: int, conclude: Callable[[Parser], Log]
+) -> None:
+    """Kaggle writes notebooks so, and their pictures are longer than any line of a log."""
+    picture = {"output_type": "display_data", "data": {"image/png": "iVBORw0KGgo" * 9000}}
+    data = json.dumps(json.loads(notebook(picture, stream(*PRINTED)))).encode()
+    parser = make_parser()
+    for start in range(0, len(data), size):
+        parser.feed(data[start : start + size])
+    parser.finish()
+    assert conclude(parser).records["loss"].to_list() == [2.5, 1.5, 1.25]
 
 
 def test_code_is_not_read(tmp_path: Path) -> None:

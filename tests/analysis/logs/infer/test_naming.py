@@ -35,6 +35,8 @@ def columns(*lines: str) -> list[str | None]:
         ("step 3 lm_loss 3.4 ppl 30.1", ["step", "loss", "ppl"]),
         ("loss: [2.7, 2.5, 7.2], step: 3, lr: 0.1", ["losses", None, None, "step", "lr"]),
         ("loss: [2.7, 0.5], step: 3, lr: 0.1", ["loss", None, "step", "lr"]),
+        ("{'loss': [2.7, 2.5, 2.2], 'val_loss': [2.8, 2.6, 2.4]}", ["losses"] + 5 * [None]),
+        ("step 3 loss 2.7 acc_per_class: [0.5, 0.6, 0.7]", ["step", "loss", None, None, None]),
         ("- ETA: 0s - loss: 2.5 - 2s - loss: 2.4 - val_loss: 2.6", [None, None, "dt_ms", "loss", "val_loss"]),
         ("step 3 loss: 2.5 acc: 0.5 | loss: 2.6 acc: 0.4", ["step", "loss", "acc", None, None]),
         ("pair_loss = 0.973 (* 1 = 0.973 loss)", ["pair_loss", None, None]),

@@ -174,3 +174,23 @@ def test_trials_of_a_search_are_no_steps(read: Callable[[str], Log]) -> None:
         for i in range(8)
     ]
     assert read("\n".join(rows)).records.is_empty()
+
+
+def test_score_of_a_fold_is_an_evaluation_of_its_training(read: Callable[[str], Log]) -> None:
+    epochs = "Epoch {e} | train={loss:.4f} | lr=0.001\n"
+    folds = "".join(
+        "".join(epochs.format(e=e, loss=2 / (e + n)) for e in range(1, 6)) + f"Fold {n} | RMSE=0.{n}25\n\n"
+        for n in range(1, 4)
+    )
+    log = read(folds)
+    rows = [(1, 5, "RMSE", 0.125), (2, 5, "RMSE", 0.225), (3, 5, "RMSE", 0.325)]
+    assert log.evals.select("attempt", "step", "name", "value").rows() == rows
+    table = "".join(f"Fold {n} | RMSE=0.{n}25\n" for n in range(1, 4))
+    assert read("".join(epochs.format(e=e, loss=2 / e) for e in range(1, 6)) + table).evals.is_empty()
+
+
+@pytest.mark.parametrize(
+    "line", ["Fold {n} log loss: 0.{n}25\ntook 0.5 minutes\n", "FOLD # {n} AUC: 0.{n}25\n\n"]
+)
+def test_number_of_a_fold_is_no_step(line: str, read: Callable[[str], Log]) -> None:
+    assert read("".join(line.format(n=n) for n in range(5))).records.is_empty()
