@@ -14,7 +14,7 @@ from gputel.analysis.logs import formats, names, setting_lines
 from gputel.analysis.logs.infer import headings, rewards, tables
 from gputel.analysis.logs.infer.candidates import OFTEN, Candidate, is_best
 from gputel.analysis.logs.infer.counters import NUMBERED, SAMPLES, integers
-from gputel.analysis.logs.infer.dialects import MEASURE
+from gputel.analysis.logs.infer.dialects import MEASURE, TIMES
 from gputel.analysis.logs.infer.headings import EVALUATION
 from gputel.analysis.logs.infer.line_tables import compile_line
 from gputel.analysis.logs.infer.named import Named, is_place, places_alone
@@ -232,7 +232,8 @@ def _without_counts(candidate: Candidate) -> list[Named]:
     dropped = {n.at - 1 for n in candidate.named if n.slot.column == "total"}
     best = {n.at for n in candidate.metrics if is_best(n.source)}
     measured = any(n.at not in best and MEASURE.search(n.column or "") for n in candidate.metrics)
-    times = {n.at for n in candidate.metrics if n.slot.unit in SECONDS and not MEASURE.search(n.source)}
+    timed = [n for n in candidate.metrics if n.slot.unit in SECONDS or n.source.lower() in TIMES - {"cost"}]
+    times = {n.at for n in timed if not MEASURE.search(n.source)}
     dropped |= best | times if measured else set()
     return [replace(n, column=None) if n.at in dropped and not is_place(n) else n for n in candidate.named]
 

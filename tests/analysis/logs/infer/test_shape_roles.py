@@ -54,10 +54,11 @@ def test_size_of_a_set_is_no_figure_of_the_evaluation(read: Callable[[str], Log]
     [
         ("Task 3 validation MAE: 4.25", ["validation_MAE"]),
         ("validation MAE 4.25, reached: 3", ["validation_MAE", "reached"]),
+        ("validation MAE 4.25; Time:122", ["validation_MAE"]),
         ("Epoch [3/9], Val_Acc: 0.61 (so far 0.64 in Epoch 2)", ["epoch", "epochs", "Val_Acc"]),
     ],
 )
-def test_number_of_a_task_and_the_best_so_far_are_no_figures_of_the_evaluation(
+def test_number_of_a_task_the_best_so_far_and_a_time_are_no_figures_of_the_evaluation(
     line: str, names: list[str]
 ) -> None:
     made = candidate(line)
