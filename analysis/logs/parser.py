@@ -288,8 +288,8 @@ class Parser:
             return None
         if not nothing and self.records.begun:
             some = candidates(lines, lambda: b"".join([c.texts() for c in self._kept]))
-            read = sum(self.hits.values())
-            return self._infer(some, read, self.records.passes) if may_recur_or_measure(some) else None
+            read = (self.records.count, self.records.passes)
+            return self._infer(some, *read) if may_recur_or_measure(some) else None
         inferred = self._infer(lines, 0, 0)
         return inferred if inferred or lines.count(b"\n") < LONG else self._infer(candidates(lines), 0, 0)
 

@@ -44,7 +44,7 @@ class Assembler:
         self._columnwise = Columnwise(
             self._records, self._counting, self.stages, self.evaluations, self._heads, self.sources
         )
-        self._handed_over = False  # whether steps have been handed over
+        self._handed_over = 0  # steps
         self._loop = EvaluationLoop()
         self._leads = False  # whether evaluations stand above the records that they belong to
         self._repeats_after: int | None = None  # the line which says that the next one repeats figures
@@ -71,7 +71,12 @@ class Assembler:
     @property
     def begun(self) -> bool:
         """Whether a training record has been read."""
-        return self.steps.count > 0 or self._handed_over or any(draft.place for draft in self.drafts())
+        return self.count > 0
+
+    @property
+    def count(self) -> int:
+        """The number of training records, open ones among them."""
+        return self._handed_over + self.steps.count + sum(draft.place is not None for draft in self.drafts())
 
     @property
     def passes(self) -> int:
@@ -102,7 +107,7 @@ class Assembler:
 
     def hand_over(self) -> tuple[Rows, Rows, Rows]:
         """Hands over the steps, evaluations and partials since the last call."""
-        self._handed_over = self._handed_over or self.steps.count > 0
+        self._handed_over += self.steps.count
         steps, partials = self._records.hand_over()
         return steps, self.evaluations.hand_over(), partials
 

@@ -102,7 +102,7 @@ def infer(data: bytes, title: str = "inferred", records: int = 0, passes: int = 
     found = sections.find(candidates, bare)
     candidates = [line for line in candidates if not (found and found.heads(line))]
     main = main_line.choose(candidates, lines)
-    if records and not (main and main_line.stands_beside(main, records)):
+    if records and not (main and main_line.stands_beside(main, records, passes)):
         chosen = [replace(c, role="eval") for c in candidates if _evaluates_beside(c)]
         if not any(c.place for c in chosen):
             chosen += blocks.epochs_over(candidates, passes)
@@ -256,7 +256,7 @@ def _placed(line: Candidate, main: Candidate) -> Candidate:
 
 def _rewards_too(line: Candidate, main: Candidate) -> bool:
     """Whether both give rewards, in a log without a loss: `STATE observe` and `STATE train` of one agent."""
-    return main.role == "train" and not main.evidence and not line.evidence and line.rewards
+    return main.role == "train" and not (main.evidence or line.evidence) and main.rewards and line.rewards
 
 
 def _of_evaluation_bar(line: Candidate) -> str:

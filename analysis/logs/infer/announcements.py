@@ -111,22 +111,29 @@ def _trained_totals(counted: Sequence[tuple[int, int]], lines: Sequence[bytes]) 
 def _announced_apart(
     main: Candidate, lines: Sequence[bytes], opening: Sequence[Candidate]
 ) -> dict[str, None]:
-    """The announcements above records that count to no total; above all others a line says where they stand."""
+    """The announcements above records that count to no total; above all others a line says where they stand.
+
+    What stands above all of them tells none apart.
+    """
     begins = {number for line in opening for number in line.shape.lines}
     if main.place or not begins:
         return {}
     texts: dict[str, None] = {}
+    trains = False
     for before, number in pairwise((-1, *main.shape.lines)):
         above = max(begins.intersection(range(number - _ABOVE, number)), default=None)
         if above is not None and above > before:
-            continue  # the first figures below such a line are its own
+            trains = True  # the first figures below such a line are its own
+            continue
         first = max(0, number - _ABOVE) if above is None else above + 1
         text = announcement(lines[first:number], number - first)
         if text is not None:
             texts[re.sub(r"\d+", "0", text)] = None
         elif above is None:
             return {}
-    return texts
+        else:
+            trains = True
+    return texts if trains else {}
 
 
 def totals_of(candidate: Candidate) -> list[int]:

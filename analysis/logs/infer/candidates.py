@@ -25,7 +25,7 @@ _LEARNS = re.compile(r"(?i)\blr\b|learn")
 _ACCURACY = re.compile(
     r"(?i)\b(?:train(?:ing)?[ _])?(?:acc|accuracy|error[ _]rate|f1|auc|m?iou|dice|psnr|bleu)\b"
 )
-_ENCODED = re.compile(r"(?i)(?:^|[\W_])(?:recon\w*|kld?)(?:$|[\W_])")
+_LEARNED = re.compile(r"(?i)(?:^|[\W_])(?:recon\w*|kld?|pi)(?:$|[\W_])")  # by an autoencoder, or an actor
 _ERROR = re.compile(r"(?i)\b(?:err|error)\b")
 
 
@@ -141,11 +141,11 @@ class Candidate:
         return self.shape.count > 2 and self.is_terse and counts and self.names_reward
 
     @property
-    def _gives_parts(self) -> bool:
-        """Whether several fractions that change are parts of a loss, and one of them is of an autoencoder."""
+    def gives_parts(self) -> bool:
+        """Whether several fractions that change are parts of a loss, and one is of an autoencoder or an actor."""
         moving = [n for n in self.metrics if n.column in self.changing]
         named = [n.source for n in moving if any(b"." in value for value in self.shape.column(n.at))]
-        return sum(PARTS.search(name) is not None for name in named) > 1 and any(map(_ENCODED.search, named))
+        return sum(PARTS.search(name) is not None for name in named) > 1 and any(map(_LEARNED.search, named))
 
     @property
     def tells_training(self) -> bool:
@@ -155,7 +155,7 @@ class Candidate:
         clocks and block chains have epochs with large numbers.
         """
         place = self.place if self.place and not self.place.guessed else None
-        if self.place and self.is_terse and self.shape.count > 2 and self._gives_parts:
+        if self.place and self.is_terse and self.shape.count > 2 and self.gives_parts:
             return True
         counts = (integers(self.shape.column(place.at)) if place else None) or []
         rises = len(counts) >= OFTEN and all(b > a for a, b in pairwise(counts))

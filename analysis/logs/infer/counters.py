@@ -12,6 +12,10 @@ from gputel.analysis.logs.values import seconds
 
 SAMPLES = lazy_regex(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
 NUMBERED = lazy_regex(r"(?i)(?:model|seed|run|fold|trial|split|subject)s?")  # `Model 3 test rmse = 1.2`
+# of federated learning, which all clients have in common
+ROUND = lazy_regex(
+    r"(?i)(?:(?:global|server|comm\w*|federated|fl|training)[ _])*rounds?(?:[ _](?:number|num|no|idx|index|id))?"
+)
 _DIGIT = lazy_regex(rb"\d")
 _SEVERAL = 6  # values, of which a counter has more than two
 _ALWAYS, _LONG = 10, 1000.0  # so many times of so many seconds that always rise are no step times

@@ -68,7 +68,7 @@ AVERAGED = re.compile(r"(?:^|_)(?:overall|global|running|average|aver|avg|mean|s
 OF = re.compile(r"_(?:for|over|on)_.*$")
 # Beside one of these, `total` is their sum: the loss. Two of them are parts, and neither is the loss.
 PARTS = re.compile(
-    r"(?i)(?:^|_)(?:main|aux\w*|policy|value|mse|reg|kld?|bce|ce|nll|cross_?entropy|xent|smooth_?l1|l1|l2|dice|focal|box|obj|cls"
+    r"(?i)(?:^|_)(?:main|aux\w*|policy|pi|value|mse|reg|kld?|bce|ce|nll|cross_?entropy|xent|smooth_?l1|l1|l2|dice|focal|box|obj|cls"
     r"|recon\w*|rec|adv)(?:$|_)"
 )
 

@@ -51,11 +51,14 @@ def choose(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate
     return heaviest if heaviest.place else max(whole, key=weight, default=heaviest)
 
 
-def stands_beside(main: Candidate, records: int) -> bool:
+def stands_beside(main: Candidate, records: int, passes: int) -> bool:
     """Whether it is a second kind of record in a log of a known format: frequent, with step and loss.
 
-    Without a step it must be the usual kind of record, and the known ones the exception.
+    Without a step it must be the usual kind of record, and the known ones the exception. A line with the loss of
+    the epoch below each pass of a bar is none of the bar's many counts.
     """
+    if "loss" in main.columns and blocks.first_below_passes(main, passes) is not None:
+        return True
     if main.place is None:
         return "loss" in main.columns and main.shape.count >= 3 * records
     return main.place is not None and "loss" in main.columns and main.shape.count >= max(3, records // 10)
@@ -82,6 +85,7 @@ def _without_loss(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Ca
         )
     ]
     trained = [line for line in rewards if evals and _TRAINS.search(line.shape.spoken)]
+    rewards = [line for line in rewards if line.gives_parts] or rewards
     best = max(trained or evals or rewards, key=lambda line: line.shape.count, default=None)
     trains_too = best is not None and best.role == "eval" and best.place is not None and measures_both(best)
     return replace(best, role="mixed") if best and trains_too else best

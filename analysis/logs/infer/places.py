@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gputel.analysis.logs.infer.counters import counter, has_fractions, integers
+from gputel.analysis.logs.infer.counters import ROUND, counter, has_fractions, integers
 from gputel.analysis.logs.infer.dialects import SETS
 from gputel.analysis.logs.infer.named import PLACES, STEPS, Named, Slot, is_unknown
 from gputel.analysis.logs.infer.pairs import name_pairs
@@ -25,7 +25,6 @@ KINDS = lazy_regex(
 _SAVED = lazy_regex(r"(?i)\b(?:checkpoint|ckpt|snapshot)$")  # counts saves, and no steps
 _RATE = lazy_regex(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
 _NOT_BEGUN = lazy_regex(rb"<\?, *\?\w+/s\][A-Za-z]")
-ROUND = lazy_regex(r"(?i)(?:(?:global|server|comm\w*|federated|fl)[ _])?round")  # of all clients
 
 
 def find(cells: list[Named], shape: LineShape) -> list[Named]:

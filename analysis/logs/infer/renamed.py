@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.infer.counters import ROUND, counts, integers
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
-from gputel.analysis.logs.infer.named import Named
-from gputel.analysis.logs.infer.places import ROUND
+from gputel.analysis.logs.infer.named import Named, is_place
 from gputel.analysis.logs.names import is_evaluation
 from gputel.analysis.logs.patterns import RECORDS
 
@@ -26,12 +26,20 @@ def of_epoch(line: Candidate, main: Candidate) -> Candidate:
 
 
 def of_round(line: Candidate, main: Candidate) -> Candidate:
-    """Calls the round an epoch in `Round 3/10` above the lines of all clients, which do not say it."""
-    place = line.place
-    rounds = place is not None and ROUND.fullmatch(place.source) and not line.metrics and line.is_terse
-    if not rounds or line.shape.first > main.shape.first or line.shape.count < 2:
+    """Calls the round an epoch in `Round 3/10` or `Round number: 3` above the lines of all clients, without it."""
+    place = line.place or _lone_count(line)
+    beside = [cell for cell in line.metrics if cell is not place]
+    is_round = place is not None and ROUND.fullmatch(place.source) and line.is_terse and not beside
+    if not is_round or line.shape.first > main.shape.first or line.shape.count < 2:
         return line
-    return replace(line.renamed(_OF_EPOCHS), role="epoch")
+    own = {place.column: "epoch"} if place and place.column and not is_place(place) else {}
+    return replace(line.renamed(_OF_EPOCHS | own), role="epoch")
+
+
+def _lone_count(line: Candidate) -> Named | None:
+    """The only value of a line, if it counts from line to line."""
+    values = integers(line.shape.column(0)) if line.shape.slots == 1 else None
+    return line.named[0] if values and counts(values) else None
 
 
 def within_epochs(chosen: list[Candidate]) -> list[Candidate]:

@@ -27,7 +27,7 @@ def training(foot: str = FOOT, counts: Sequence[int] = (20, 40, 50), first: int 
 
 
 @pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("counts", [(20, 40, 50), (50,)])
+@pytest.mark.parametrize("counts", [(20, 40, 50), (50,), range(1, 51)])
 @pytest.mark.parametrize(
     "foot",
     [
@@ -46,8 +46,9 @@ def test_results_below_a_bar_are_the_record_of_its_epoch(
     assert (log.partials.height, log.doubts) == (len(counts) * len(epochs), ())
 
 
-def test_results_below_a_bar_that_names_its_epoch_are_its_record(read: Read) -> None:
-    passes = training().split("\n")
+@pytest.mark.parametrize("counts", [(20, 40, 50), range(1, 51)])
+def test_results_below_a_bar_that_names_its_epoch_are_its_record(counts: Sequence[int], read: Read) -> None:
+    passes = training(counts=counts).split("\n")
     named = [line.replace("Training:", f"Epoch {1 + at // 2}/9:") for at, line in enumerate(passes)]
     log = read("\n".join(named))
     assert log.records["step"].to_list() == [*range(1, 10)]

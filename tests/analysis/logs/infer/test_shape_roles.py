@@ -123,6 +123,7 @@ def test_mean_of_an_evaluation_goes_before_the_loss_of_its_last_batch() -> None:
         ("Episode: {0}, Total Steps: {0}00, Ep. Reward: {1:.1f}\n", 100, "Reward"),
         ("[{0}/5] Recon: {1:.4f} KL: 0.{0}\n", 1, "Recon"),
         ("Epoch {0}: recon_error {1:.4f}, KLD 0.{0}\n", 1, "KLD"),
+        ("Update {0}: Q {1:.2f}, Pi -0.{0}5, CE 1.{0}\n  game {0}: won (return: 9.5)\n", 1, "CE"),
     ],
 )
 def test_step_with_rewards_or_parts_is_a_record_where_nothing_gives_the_loss(
