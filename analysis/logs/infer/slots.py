@@ -15,7 +15,7 @@ from gputel.analysis.logs.infer.counters import counts, goes_on, integers, recur
 from gputel.analysis.logs.infer.dialects import TOKEN_RATES
 from gputel.analysis.logs.infer.named import SETTING, Slot
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
-from gputel.analysis.logs.infer.two_values import named_together
+from gputel.analysis.logs.infer.two_values import named_together, numbered
 from gputel.analysis.logs.names import HELD_OUT, TRAINING
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -108,6 +108,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
             slot = _as_length(_beside(slot, row[-1], left, behind), row[-1], left, behind, shape)
             slot = _in_square_brackets(_as_aside(slot, shape), row[-1], left, behind, shape)
             row[-1], slot = named_together(row[-1], slot)
+            slot = numbered(row[-1], slot, shape)
         if behind[:1] in (")", "]") and _is_source(slot, left, shape):
             slot = replace(slot, key=None, column="source")
         if slot.key is None and slot.column is None:

@@ -1,10 +1,16 @@
-"""Two names in front of two values: `loss (train/val): 2.5/2.7`, `epoch/iter: 9/25`, `acc (loss): 0.5 (1.3)`."""
+"""Two names in front of two values: `loss (train/val): 2.5/2.7`, `epoch/iter: 9/25`, `acc (loss): 0.5 (1.3)`.
+
+One name may have several values, too, none of which is a total: `residuals: 0.25/0.5/0.125`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from gputel.analysis.logs.infer.counters import has_fractions, numbers
 from gputel.analysis.logs.infer.named import Slot
+from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.names import HELD_OUT, TRAINING
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -25,6 +31,8 @@ _MEASURES_BY_SLASH = lazy_regex(
 )
 # `epoch/iter: 9/2579`
 _PLACES = lazy_regex(r"(?i)(?P<first>epoch|ep)\s*/\s*(?P<second>\w*(?:step|iter|iteration|batch|update)s?)")
+_NUMBER_BEHIND = lazy_regex(r" (?P<number>\d+)$")
+_FEW = 3  # lines
 
 
 def named_together(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
@@ -32,6 +40,23 @@ def named_together(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
     if slot.column == "total":
         return _by_slash(before, slot)
     return _in_brackets(before, slot) if slot.key == f"{before.key}()" else (before, slot)
+
+
+def numbered(before: Slot, slot: Slot, shape: LineShape) -> Slot:
+    """Numbers the next value of a measure with several; a total stays the same, or is never less than the value."""
+    if slot.column != "total" or before.column == "total" or before.key is None or shape.count < _FEW:
+        return slot
+    number = _NUMBER_BEHIND.search(before.key)
+    if not (number or _is_apart(shape.column(before.at), shape.column(slot.at))):
+        return slot
+    name = before.key[: number.start()] if number else before.key
+    return replace(slot, key=f"{name} {int(number['number']) + 1 if number else 2}", column=None)
+
+
+def _is_apart(values: Sequence[bytes], others: Sequence[bytes]) -> bool:
+    """Whether the second is a fraction that changes, and sometimes less than the first, as no total is."""
+    less = any(other < value for value, other in zip(numbers(values), numbers(others), strict=False))
+    return less and len({*others}) > 1 and has_fractions(others)
 
 
 def _by_slash(before: Slot, slot: Slot) -> tuple[Slot, Slot]:

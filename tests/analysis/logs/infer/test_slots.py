@@ -87,3 +87,14 @@ def test_loss_before_the_name_of_the_next_value_is_that_of_the_value_before_it()
 def test_name_before_a_hyphen_is_of_the_value_behind_it() -> None:
     assert keys("0 10 loss - 7.25", "0 20 loss - 7.125") == [None, None, "loss"]
     assert keys("12.5 loss - ok", "11.5 loss - ok") == ["loss"]
+
+
+def test_values_with_slashes_between_them_are_numbered_where_none_is_a_total() -> None:
+    rows = ["it 10 residual: 0.25/0.5/0.75", "it 20 residual: 0.5/0.25/0.5", "it 30 residual: 0.5/0.125/0.25"]
+    assert keys(*rows) == ["it", "residual", "residual 2", "residual 3"]
+    bleu = ["BLEU = 9.5 40.5/20.5/9.5 (BP = 0.5)", "BLEU = 8.5 40.5/21.5/8.5 (BP = 0.5)"] * 2
+    assert not any("2" in (key or "") for key in keys(*bleu))
+    totals = ["it 10 memory: 0.25/1.5", "it 20 memory: 0.5/1.5", "it 30 memory: 2.5/1.5"]
+    assert keys(*totals) == ["it", "memory", "memory total"]
+    reached = ["it 10 done: 0.25/1.5", "it 20 done: 0.5/1.75", "it 30 done: 2.5/2.5"]
+    assert keys(*reached) == ["it", "done", "done total"]
