@@ -10,7 +10,7 @@ FEWEST = 10  # lines that end at the column
 SHARE = 0.3  # of all lines
 KINDS = 3  # of ends
 _END = 6  # bytes
-_PADDED = lazy_regex(rb"  .{0,12}$| $")  # rows of a table have one width
+_MEANT = lazy_regex(rb"  .{0,12}$| $|[\])}]$")  # rows of a table have one width, and a bar closes its bracket
 _DIGIT, _LETTER = lazy_regex(rb"\d"), lazy_regex(rb"[A-Za-z\x80-\xff]")
 
 
@@ -20,7 +20,7 @@ def cut_column(lines: Sequence[bytes]) -> int | None:
     longest = [line for line in lines if len(line) == width and _DIGIT.search(line)]
     if len(longest) < max(FEWEST, SHARE * len(lines)):
         return None
-    if 2 * sum(_PADDED.search(line) is not None for line in longest) > len(longest):
+    if 2 * sum(_MEANT.search(line) is not None for line in longest) > len(longest):
         return None
     kinds = {_LETTER.sub(b"a", _DIGIT.sub(b"0", line[-_END:])) for line in longest}
     return width if len(kinds) >= KINDS else None

@@ -179,6 +179,7 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     counter_doubts.unread,
     _bare,
     step_doubts.two_of_each,
+    step_doubts.beyond_total,
     step_doubts.totals,
     evaluation_doubts.beyond,
     _far_from_vocabulary,

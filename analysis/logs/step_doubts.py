@@ -204,6 +204,24 @@ def _total_of_another(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
+def beyond_total(log: ParsedRows) -> Iterator[Doubt]:
+    """Records that print no total, and steps beyond the one that others of their attempt count to."""
+    if "total_steps" not in log.records.columns:
+        return
+    total = pl.col("total_steps").max().over("phase", "attempt").alias("total")
+    rows = log.records.select("step", "line", "total_steps", total)
+    beyond = rows.filter(pl.col("total_steps").is_null() & (pl.col("step") > pl.col("total")))
+    if beyond.height >= SEVERAL:
+        step, line, _, printed = beyond.row(0)
+        yield about_reading(
+            "beyond-total",
+            f"records count to {printed:,.0f}, and {beyond.height:,} without one are of step {step:,} and later",
+            "a bar and other lines count one training apart",
+            {"total": printed, "step": step, "records": beyond.height},
+            line,
+        )
+
+
 def spacing(log: ParsedRows) -> Iterator[Doubt]:
     """Records that come at two rates in turn, as the lines of two loops do."""
     rows = log.records.select("phase", "attempt", "step", "rank", "line", *epochs(log))

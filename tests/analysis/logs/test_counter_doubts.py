@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gputel.analysis.logs import files, formats
+from gputel.analysis.logs.log import Log
 
 FIRST = formats.load(
     "title = 'first'\ngrammar = 'one of ours'\n[[lines]]\nname = 'record'\nrole = 'train'\n"
@@ -44,3 +46,15 @@ def test_number_that_counts_while_the_step_stays_is_doubtful(tmp_path: Path) -> 
 )
 def test_steps_that_count_parts_of_a_total_and_times_are_not(line: str, tmp_path: Path) -> None:
     assert doubts(line, tmp_path) == []
+
+
+def test_steps_beyond_the_total_of_others_are_doubtful(read: Callable[[str], Log]) -> None:
+    """A bar counts the steps of this stage, and other lines those of all stages: they are of one training."""
+    bar = [
+        f"Stage: {n}%|##   | {n}/100 [00:{n}<00:59, 1.2it/s, loss=0.{99 - n // 2}1]"
+        for n in range(10, 101, 10)
+    ]
+    lines = [f"Iter {100 + n} loss: 0.{99 - n // 2}4" for n in range(10, 101, 10)]
+    assert [doubt.what for doubt in read("\n".join([*bar, *lines, ""])).doubts] == ["beyond-total"]
+    early = [line.replace("Iter 1", "Iter ") for line in lines[:-1]]
+    assert "beyond-total" not in [doubt.what for doubt in read("\n".join([*bar, *early, ""])).doubts]

@@ -417,3 +417,8 @@ def test_lines_that_a_terminal_cut_are_doubtful_and_rows_of_a_table_are_not(read
     assert "cut-lines" in kinds(read("\n".join(line[:40] for line in lines)))
     rows = [f"| {at:5d} | {3 / at:8.4f} | {at % 13:12d} |" for at in range(1, 300)]
     assert "cut-lines" not in kinds(read("\n".join(["|  step |     loss |      samples |", *rows])))
+    ends = ["acc=0.5]", "acc=25]", "acc=0.125]"]
+    bars = [
+        f"iter {at}: loss {3 / at:.4f} {'[' + ends[at % 3]:=>{30 - len(str(at))}}" for at in range(9, 300)
+    ]
+    assert "cut-lines" not in kinds(read("\n".join(bars)))
