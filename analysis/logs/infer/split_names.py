@@ -36,6 +36,7 @@ _ABBREVIATED = lazy_regex(r"(?i)(?P<set>trn|vld|tst)[ _/.-](?P<what>\w.*)")
 _LETTER = lazy_regex(rf"[LJ]_(?P<set>{_SET})")
 _LOSSES = ("L", "J")
 _SETS = {"trn": "train", "vld": "val", "tst": "test"}
+_OWNER = lazy_regex(rf"(?i)^(?P<set>{_SET}(?:_\d+)?)'s ")  # `valid_1's auc`
 _SET_FIRST = lazy_regex(rf"(?i)(?P<set>{_SET})[ _](?=\w)")
 _HELD_OUT_FIRST = lazy_regex(rf"(?i)^(?:{EVALUATING})(?= )")
 _OWN = lazy_regex(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
@@ -105,7 +106,8 @@ def _of_losses(row: list[Slot], shape: LineShape) -> list[Slot]:
 
 
 def set_first(key: str) -> str:
-    """The name with its set in front and spelled out: `val loss` for `Loss(val)`, `vld_loss` and `L_val`."""
+    """The name with its set in front and spelled out: `val loss` for `Loss(val)`, `vld_loss`, `val's loss`."""
+    key = _OWNER.sub(r"\g<set> ", key)
     letter = _LETTER.fullmatch(key)
     if letter:
         return f"{letter['set']} loss"

@@ -197,14 +197,20 @@ def test_a_measure_of_both_sets_is_of_no_loop_of_evaluation(tmp_path: Path) -> N
     assert run.evals.select("step", "name").rows() == [(n, "val_acc") for n in range(1, 8)] * 3
 
 
-def test_boosters_without_a_loss_have_records_that_evaluate(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("train", "held_out"), [("train-auc:", "test-auc:"), ("training's auc: ", "valid_1's auc: ")]
+)
+def test_boosters_without_a_loss_have_records_that_evaluate(
+    train: str, held_out: str, tmp_path: Path
+) -> None:
     """One measure of both sets: rounds of two folds are two attempts. One of held-out data alone is none."""
     rounds = [(fold, n) for fold in (1, 2) for n in range(1, 9)]
-    lines = [f"[{n}]\ttrain-auc:0.9{n}{fold}\ttest-auc:0.8{n}{fold}" for fold, n in rounds]
+    lines = [f"[{n}]\t{train}0.9{n}{fold}\t{held_out}0.8{n}{fold}" for fold, n in rounds]
     run = parsed(tmp_path, *lines)
     assert run.records.select("attempt", "step").rows() == rounds
-    assert run.evals.select("attempt", "step", "name").rows() == [(*each, "test_auc") for each in rounds]
-    assert parsed(tmp_path, *(line.replace("train", "valid") for line in lines)).records.is_empty()
+    name = {"test-auc:": "test_auc"}.get(held_out, "valid_1_auc")
+    assert run.evals.select("attempt", "step", "name").rows() == [(*each, name) for each in rounds]
+    assert parsed(tmp_path, *(line.replace(train, "valid-auc: ") for line in lines)).records.is_empty()
 
 
 def test_the_bar_of_a_test_is_no_epoch_though_the_one_before_was_broken_off(tmp_path: Path) -> None:
