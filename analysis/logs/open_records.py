@@ -266,19 +266,27 @@ class OpenRecords:
     def _is_next_end(self, line: ParsedLine, draft: OpenRecord) -> bool:
         """Whether it is the end of a bar, below that of another one, in a log that only prints the ends of bars.
 
-        The end of one bar may be printed twice, but with one loss.
+        The end of one bar may be printed twice, but with the same figures.
         """
-        if draft.redraw is None or draft.epoch_of_bar is not None:
+        if draft.redraw is None or "epoch" in line.cells:
             return False
         if self._redraws or line.number <= draft.line.number:
             return False
-        count, losses = line.cells.get("count"), (line.cells.get("loss"), draft.cells.get("loss"))
+        count, others = line.cells.get("count"), {*PLACES, *CIRCUMSTANCES}
+        figures = [(line.cells.get(name), value) for name, value in draft.cells.items() if name not in others]
         is_end = count is not None and count == line.cells.get("total") == draft.line.cells.get("total")
-        is_announced = self._counting.epoch(line.cells, line.rank) is not None
-        return is_end and not is_announced and None not in losses and losses[0] != losses[1]
+        is_of_epoch = draft.epoch_of_bar == self._counting.epoch({}, line.rank)
+        is_another = any(value != before for value, before in figures if value is not None)
+        return is_end and is_of_epoch and "loss" in line.cells and "loss" in draft.cells and is_another
 
     def _leave(self, draft: OpenRecord) -> None:
-        """Closes a bar of which only the end is printed: its count is no step, as the others have the same."""
+        """Closes a bar of which only the end is printed: its count is no step, as the others have the same.
+
+        Below the line of an epoch all of them are of it.
+        """
+        if draft.epoch_of_bar is not None:
+            self.close(draft.line.rank)
+            return
         draft.step = None
         draft.cells.pop("total_steps", None)
         self.close(draft.line.rank)

@@ -102,6 +102,9 @@ def infer(data: bytes, title: str = "inferred", records: int = 0, passes: int = 
     found = sections.find(candidates, bare)
     candidates = [line for line in candidates if not (found and found.heads(line))]
     main = main_line.choose(candidates, lines)
+    if main:
+        record, main = main, renamed.of_evaluated(main, candidates)
+        candidates = [main if line is record else line for line in candidates]
     if records and not (main and main_line.stands_beside(main, records, passes)):
         chosen = [replace(c, role="eval") for c in candidates if _evaluates_beside(c)]
         if not any(c.place for c in chosen):

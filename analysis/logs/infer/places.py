@@ -172,7 +172,8 @@ def _in_bar(cells: list[Named], shape: LineShape) -> list[Named]:
     named = [replace(cell, column=None) if _is_of_bar(cell) else cell for cell in cells]
     counts = [a.at for a, b in pairwise(cells) if b.slot.column == "total" and a.slot.key is None]
     behind = sorted((at for at in counts if at + 1 >= drawn), key=lambda at: len({*shape.column(at + 1)}))
-    for at in [*behind, *(at for at in counts if at + 2 == drawn)][:1]:
+    around = [at for at in counts if BAR in shape.literals[at] and BAR in shape.literals[at + 2]]
+    for at in [*around, *behind, *(at for at in counts if at + 2 == drawn)][:1]:
         named[at] = replace(cells[at], column="count", source="#")
         named[at + 1] = replace(cells[at + 1], column="total", source="#")
     return named
@@ -211,7 +212,8 @@ def _batch_beside(cells: list[Named], shape: LineShape) -> list[Named]:
     behind = places[0].at + 1
     behind += behind < len(cells) and cells[behind].column == "epochs"
     near = cells[behind : behind + 1]
-    unknown = [*filter(is_unknown, near), *filter(_is_of_set, cells[:1])]
+    unknown = [cell for cell in near if is_unknown(cell) and not KINDS.search(cell.source)]
+    unknown += filter(_is_of_set, cells[:1])
     counts = counter(shape, [cell.slot for cell in unknown])
     at = counts if len(set(epochs)) <= len(epochs) / 2 else None
     at = at or next((cell.slot for cell in near if _is_index(cell, places[0], shape)), None)

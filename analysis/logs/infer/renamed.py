@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.infer.candidates import OFTEN, Candidate
 from gputel.analysis.logs.infer.counters import ROUND, counts, integers
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
 from gputel.analysis.logs.infer.named import Named, is_place
@@ -40,6 +40,23 @@ def _lone_count(line: Candidate) -> Named | None:
     """The only value of a line, if it counts from line to line."""
     values = integers(line.shape.column(0)) if line.shape.slots == 1 else None
     return line.named[0] if values and counts(values) else None
+
+
+def of_evaluated(main: Candidate, candidates: Sequence[Candidate]) -> Candidate:
+    """Calls a count without a name the epoch where an evaluation stands below each record: `[3] loss: 2.5`."""
+    counted = main.place is not None and main.place.guessed and main.place.slot.key is None
+    steps = integers(main.shape.column(main.place.at)) if counted and main.place else None
+    by_one = steps and steps[0] in (0, 1) and all(b in (a + 1, steps[0]) for a, b in pairwise(steps))
+    evaluated = any(line.role == "eval" and _stands_below_each(line, main) for line in candidates)
+    return main.renamed(_OF_EPOCHS) if by_one and evaluated and "epoch" not in main.columns else main
+
+
+def _stands_below_each(line: Candidate, main: Candidate) -> bool:
+    """Whether one of these lines, which name no place, stands between a record and the next, and below the last."""
+    if line.place is not None or main.shape.count < OFTEN:
+        return False
+    in_turn = [number for both in zip(main.shape.lines, line.shape.lines, strict=False) for number in both]
+    return line.shape.count == main.shape.count and in_turn == sorted(in_turn)
 
 
 def within_epochs(chosen: list[Candidate]) -> list[Candidate]:

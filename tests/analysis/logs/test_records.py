@@ -322,6 +322,9 @@ def test_bars_of_which_only_the_ends_are_printed_are_a_record_each(rows: Callabl
     assert rows(begun + end.format(2.5) + end.format(2.25), "step", "loss") == [(469, 2.75), (938, 2.25)]
     keras = "125/125 [==============================] - 3s 21ms/step - loss: {}\n"
     assert rows(keras.format(2.5) + "Epoch 2/5\n" + keras.format(2.25), "step")[-1] == (2,)
+    fits = "".join(f"== Epoch {e} ==\n" + keras.format(2.5 - e) + keras.format(2.25 - e) for e in (1, 2))
+    assert rows(fits, "step", "loss") == [(1, 1.5), (1, 1.25), (2, 0.5), (2, 0.25)]
+    assert rows("Epoch 1/5\n" + keras.format(2.5) * 2, "step", "loss") == [(1, 2.5)]
 
 
 def test_bar_that_shortens_the_name_of_its_epoch_names_it(rows: Callable[..., Any]) -> None:

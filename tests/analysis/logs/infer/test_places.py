@@ -218,3 +218,35 @@ def test_iteration_behind_the_scale_of_a_growing_model_is_the_step(read: Callabl
         "".join(f"[{scale} : {at:6}] loss G : {at / 7:.3f} loss D : {-at / 9:.3f}\n" for scale, at in rows)
     )
     assert log.records.select("epoch", "step").rows() == rows
+
+
+def test_number_of_a_client_is_no_batch() -> None:
+    lines = [f"Epoch: {e}/90 Client: {c} training loss: {9 - e}.{c}" for e in (1, 2, 3) for c in (1, 2, 3)]
+    assert columns(*lines) == ["epoch", "epochs", "Client", "loss"]
+
+
+def test_count_without_a_name_is_the_epoch_where_an_evaluation_stands_below_each_record(
+    read: Callable[[str], Log],
+) -> None:
+    """So the evaluation is of the record above it. Where one stands above the first record, it is a step."""
+    record, evaluation = ">>>[{n}] Train loss: {loss:.4f}\n", "Val acc: 0.{n}5\n"
+    passes = [(n, 3 / n) for n in range(1, 10)] * 2
+    log = read("".join((record + evaluation).format(n=n, loss=loss) for n, loss in passes))
+    assert log.evals.select("attempt", "step").rows() == log.records.select("attempt", "step").rows()
+    assert log.evals["after"].null_count() == len(passes)
+    above = read("".join((evaluation + record).format(n=n, loss=loss) for n, loss in passes))
+    assert "epoch" not in above.records.columns
+
+
+def test_bar_around_its_count_is_a_bar(read: Callable[[str], Log]) -> None:
+    """That of a test has another length."""
+    bar = " [======= {n}/{n} ======>]  Step: 71ms | Loss: {loss:.3f} | Acc: {acc:.3f}% (12/50)\n"
+    text = ""
+    for e in range(9):
+        text += f"\nEpoch: {e}\n" + bar.format(n=40, loss=3 / (e + 1), acc=20 + e)
+        text += bar.format(n=10, loss=4 / (e + 1), acc=10 + e)
+    log = read(text)
+    assert log.records.select("step", "loss").rows() == [(e, round(3 / (e + 1), 3)) for e in range(9)]
+    losses = log.evals.filter(name="val_loss")
+    assert losses.select("step", "value").rows() == [(e, round(4 / (e + 1), 3)) for e in range(9)]
+    assert log.doubts == ()
