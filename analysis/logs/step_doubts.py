@@ -108,18 +108,23 @@ def first_ahead(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def one_step(log: ParsedRows) -> Iterator[Doubt]:
-    """Records that all have one step, and no epoch that tells them apart: a size was read as the step."""
+    """Records that all have one step, and no epoch that tells them apart: a size was read as the step.
+
+    So it is if they are of the last of several epochs, whose lines all stand above them.
+    """
     steps = log.records["step"]
     if len(steps) - steps.null_count() < SEVERAL or steps.min() != steps.max():
         return
     rows = log.records.select("step", "line", *epochs(log)).filter(pl.col("step").is_not_null())
     places = rows.select("step", *epochs(log)).unique()
-    is_epoch = bool(epochs(log)) and (places["step"] == places["epoch"]).all()
+    above = log.events.filter((pl.col("kind") == "epoch") & (pl.col("line") < rows["line"][0])).height
+    is_later = rows["step"][0] > 1 and above > 1
+    is_epoch = bool(epochs(log)) and (places["step"] == places["epoch"]).all() and not is_later
     if places.height == 1 and not log.records["rank"].count() and not is_epoch:
         yield about_reading(
             "one-step",
             f"all {rows.height:,} records are of step {rows['step'][0]:,}",
-            "another figure was read as the step",
+            "another figure was read as the step, or it is that of other lines above",
             {"step": rows["step"][0], "records": rows.height},
             rows["line"][0],
         )

@@ -81,12 +81,16 @@ _SIZES = frozenset({"depth", "heads", "nodes", "gpus"})  # of a model or a machi
 _NO_PLACE = re.compile(r"(?i)(?:(?:fps|sps|ips|speed|throughput)[\W_]|local[\W_]epochs?$)")
 _OF_TIME = re.compile(r"(?i)\b(?:time|took|duration|elapsed)\b")
 _BEFORE_PLACES = frozenset("at after current results metrics scores set".split())  # `Eval results step 500`
+_LENGTH = re.compile(
+    r"(?i)(?<![a-z])(?:rmse|mae|mse|err|error|ade|fde|dist|distance|range|position|height|altitude|radius)$"
+)
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
 
 
 def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     """Names every value of the shape, in order."""
     printed = last_redraw(split_names.complete(find_slots(shape), shape))
+    printed = [replace(slot, unit=None) if _is_in_metres(slot) else slot for slot in printed]
     spelled = [replace(slot, key=split_names.set_first(slot.key)) if slot.key else slot for slot in printed]
     named = [_name(slot, shape, words) for slot in _spelled_out(spelled)]
     named = of_weights(named)
@@ -94,6 +98,11 @@ def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     named = held_out_perplexity(held_out_loss(with_bare_sets(named)), shape)
     named = distinct(plain_loss(one_time(places.find(named, shape))))
     return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)]
+
+
+def _is_in_metres(slot: Slot) -> bool:
+    """Whether `m` behind a value is no minute: an error or a distance has no time, `range error: 2.5 m`."""
+    return slot.unit == "m" and _LENGTH.search(slot.key or "") is not None
 
 
 def _as_printed(cell: Named, slot: Slot) -> Named:

@@ -58,3 +58,11 @@ def test_steps_beyond_the_total_of_others_are_doubtful(read: Callable[[str], Log
     assert [doubt.what for doubt in read("\n".join([*bar, *lines, ""])).doubts] == ["beyond-total"]
     early = [line.replace("Iter 1", "Iter ") for line in lines[:-1]]
     assert "beyond-total" not in [doubt.what for doubt in read("\n".join([*bar, *early, ""])).doubts]
+
+
+def test_records_below_the_lines_of_all_epochs_are_doubtful(read: Callable[[str], Log]) -> None:
+    """A program that wrote at the same time had its output put at the end of the log."""
+    heads = [f"[ROUND {n}]\nconfigure: 2 clients\n" for n in (1, 2, 3)]
+    batches = "".join(f"Training batch, loss=0.{n}5\n" for n in range(9, 0, -1))
+    assert [doubt.what for doubt in read("".join(heads) + batches).doubts] == ["one-step"]
+    assert read(heads[0] + batches).doubts == ()

@@ -210,3 +210,8 @@ def test_average_time_in_brackets_has_the_unit_of_the_time(
     assert records["dt_ms"].to_list() == pytest.approx([row[1] * scale for row in rows], abs=0.1)
     assert records["dt_ms_avg"].to_list() == pytest.approx([row[2] * scale for row in rows], abs=0.1)
     assert records["loss_avg"].to_list() == pytest.approx([row[4] for row in rows], abs=1e-4)
+
+
+def test_error_in_metres_is_no_time() -> None:
+    lines = [f"Epoch {e}/90 | Range RMSE: 63.{e} m | Epoch time: 2.{e} m" for e in range(1, 5)]
+    assert columns(*lines)[2:] == ["Range_RMSE", "Epoch_time_min"]
