@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ from gputel.analysis.logs.unread_lines import UnreadLines
 if TYPE_CHECKING:
     from gputel.analysis.logs.infer import Inferred
 
-    Infer = Callable[[bytes, int, int], Inferred | None]
+    Infer = Callable[..., Inferred | None]
 
 SAMPLES = (1 << 20, 8 << 20)  # bytes after which to infer an unknown format; after the last it is given up
 # A word that settings have: only lines with one are searched for them.
@@ -288,7 +288,8 @@ class Parser:
             return None
         if not nothing and self.records.begun:
             some = candidates(lines, lambda: b"".join([c.texts() for c in self._kept]))
-            read = (self.records.count, self.records.passes)
+            names = {name: what.source for name, what in self.records.sources.items()}
+            read = (self.records.count, self.records.passes, names)
             return self._infer(some, *read) if may_recur_or_measure(some) else None
         inferred = self._infer(lines, 0, 0)
         return inferred if inferred or lines.count(b"\n") < LONG else self._infer(candidates(lines), 0, 0)
@@ -370,8 +371,10 @@ def _is_ready(chunks: list[Chunk]) -> bool:
     return len(chunks) == 1 and chunks[0].starts is not None and chunks[0].data.endswith(b"\n")
 
 
-def infer(sample: bytes, records: int, passes: int) -> Inferred | None:
+def infer(
+    sample: bytes, records: int, passes: int, names: Mapping[str, str] | None = None
+) -> Inferred | None:
     """Infers a format; the import waits until it is needed, as most logs are of a known format."""
     from gputel.analysis.logs import infer as guess
 
-    return guess.infer(sample, records=records, passes=passes)
+    return guess.infer(sample, records=records, passes=passes, names=names)

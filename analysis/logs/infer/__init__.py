@@ -8,7 +8,7 @@ record, another record, or none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gputel.analysis import text
@@ -84,11 +84,17 @@ class Inferred:
         )
 
 
-def infer(data: bytes, title: str = "inferred", records: int = 0, passes: int = 0) -> Inferred | None:
+def infer(
+    data: bytes,
+    title: str = "inferred",
+    records: int = 0,
+    passes: int = 0,
+    names: Mapping[str, str] | None = None,
+) -> Inferred | None:
     """Infers the format of clean lines; None where nothing in them looks like training.
 
-    Other formats have read this many `records` of the same log, whose steps began again in so many `passes`. The
-    lines that are left must then say more to be records.
+    Other formats have read this many `records` of the same log, whose steps began again in so many `passes`, with
+    these printed `names` of columns. The lines that are left must then say more to be records.
     """
     lines = data.split(b"\n", MOST_LINES)[:MOST_LINES]
     bare = strip_prefixes(lines)
@@ -106,7 +112,7 @@ def infer(data: bytes, title: str = "inferred", records: int = 0, passes: int = 
         record, main = main, renamed.of_evaluated(main, candidates)
         candidates = [main if line is record else line for line in candidates]
     if records and not (main and main_line.stands_beside(main, records, passes)):
-        chosen = [replace(c, role="eval") for c in candidates if _evaluates_beside(c)]
+        chosen = with_sets([replace(c, role="eval") for c in candidates if _evaluates_beside(c)], names)
         if not any(c.place for c in chosen):
             chosen += blocks.epochs_over(candidates, passes)
         main = max(chosen, key=lambda c: c.shape.count, default=None)

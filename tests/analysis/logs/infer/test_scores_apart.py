@@ -159,3 +159,14 @@ def test_number_of_a_subject_is_no_step(read: Read) -> None:
     line = "Training on subject {n}\nSubject: {n}   seed 1   time: 1.5 m   valid_acc: 0.8{n}   valid_loss: 0.6{n}\n"
     log = read("".join(line.format(n=n) for n in range(1, 9)))
     assert evaluations(log) == {"valid_acc": [None] * 8, "val_loss": [None] * 8}
+
+
+@pytest.mark.parametrize(("given", "name"), [(" - val_loss: {v}", "test_loss"), ("", "val_loss")])
+def test_loss_of_a_test_below_a_known_format_is_apart_from_its_validations(
+    given: str, name: str, read: Callable[[str], Log]
+) -> None:
+    bar = "9/9 [==============================] - 3s 21ms/step - loss: {t}" + given + "\n"
+    text = "".join(f"Epoch {e}/9\n" + bar.format(t=9.5 - e, v=9.75 - e) for e in range(1, 10))
+    log = read(text + "\nTest results:\n  Test Loss: 1.3394\n  Test Accuracy: 0.4194\n")
+    assert log.format == "keras"
+    assert log.evals.filter(name=name)["value"].to_list() == [1.3394]
