@@ -36,6 +36,8 @@ _SPELT = patterns.lazy_regex(rb"#0(?:33(?=\[)|15|10)(?!\d)")
 _UPRIGHT = patterns.lazy_regex(rb"\xe2(?:\x94[\x82\x83\x86\x87]|\x95\x91)")
 _ENDS = patterns.lazy_regex(rb"\r*\n|[\r\x08]+")
 _OVERWRITTEN = patterns.lazy_regex(rb"([^\r\n\x08]+)(\x08+)([^\r\n\x08]+)")
+BAR = b"\xe2\x94\x81"  # what Rich draws a bar with
+INDENT = patterns.lazy_regex(rb"( {20,})[^\s]")  # what its figures have that do not fit the width
 _BLOCK = 1 << 18  # bytes that the processor's cache holds
 _FEED, _CONTROLS = 10, 32
 
@@ -89,21 +91,27 @@ class Splitter:
         self.number = first
         self._live = live
         self._rest = b""
+        self._held = b""  # whole lines: a bar that the next line may continue
         self._limit = LIMIT  # of a line
         self._skipping = False  # inside a line that was longer
 
     @property
     def lines(self) -> int:
         """Line feeds so far, and an unterminated last line."""
-        return self.number - 1 + bool(self._rest or self._skipping)
+        return self.next_line - 1 + bool(self._rest or self._skipping)
+
+    @property
+    def next_line(self) -> int:
+        """The number of the line that the next byte belongs to."""
+        return self.number + self._held.count(b"\n")
 
     def feed(self, data: bytes) -> Iterator[Chunk]:
         for start in range(0, len(data), CHUNK):
             yield from self._piece(data[start : start + CHUNK])
 
     def finish(self) -> Iterator[Chunk]:
-        if self._rest:
-            rest, self._rest = self._rest, b""
+        if self._held or self._rest:
+            rest, self._held, self._rest = self._held + self._rest, b"", b""
             yield self._clean(rest)
             self._rest = b"" if rest.endswith(b"\n") else rest[:1]  # still a line, for `lines`
 
@@ -122,6 +130,10 @@ class Splitter:
             whole, self._rest = whole + rest[:cut], rest[cut:]
         if self._live and (drawn := _drawn(self._rest)):
             whole, self._rest = whole + self._rest[:drawn], self._rest[drawn:]
+        whole, self._held = self._held + whole, b""
+        if whole.endswith(b"\n") and BAR in whole[-LIMIT:]:
+            at = _may_go_on(whole)
+            whole, self._held = whole[:at], whole[at:]
         if whole:
             yield self._clean(_shorten(whole, self._limit))
         if len(self._rest) > self._limit and self._rest[-1:] != b"\r":
@@ -190,6 +202,20 @@ def _joined(first: Chunk, second: Chunk) -> Chunk:
         return Chunk(data, first.first, None, begun, begins)
     numbers = [chunk.number(np.arange(len(starts(chunk.data)))) for chunk in (first, second)]
     return Chunk(data, first.first, np.concatenate(numbers), begun, begins)
+
+
+def _may_go_on(whole: bytes) -> int:
+    """Where a bar begins that a line below `whole` may continue; the length of `whole` if none does."""
+    end = len(whole)
+    while end:
+        start = whole.rfind(b"\n", 0, end - 1) + 1
+        line = whole[start:end]
+        if BAR in line:
+            return start
+        if not INDENT.match(ESCAPES.sub(b"", line)):
+            break
+        end = start
+    return len(whole)
 
 
 def _drawn(rest: bytes) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gputel.analysis.logs import carriers, formats, numpy_engine, patterns, regex_engine
+from gputel.analysis.logs import carriers, formats, numpy_engine, patterns, regex_engine, wrapped_bars
 from gputel.analysis.logs.encodings import Decoder, Utf16
 from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.formats import patterns as patterns_of
@@ -110,7 +110,7 @@ class Parser:
     @property
     def line(self) -> int:
         """The number of the line that the next byte belongs to."""
-        return self._lines.number
+        return self._lines.next_line
 
     def feed(self, data: bytes) -> None:
         for chunk in self.split(data):
@@ -121,7 +121,7 @@ class Parser:
         return map(self._clean, self._lines.feed(self._utf16.decode(data)))
 
     def _clean(self, chunk: Chunk) -> Chunk:
-        return carriers.cut(self._decoder.decode(self._notebook.read(chunk)))
+        return carriers.cut(wrapped_bars.joined(self._decoder.decode(self._notebook.read(chunk))))
 
     def finish(self) -> None:
         rest = self._lines.feed(self._utf16.rest())
