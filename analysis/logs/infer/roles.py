@@ -76,6 +76,14 @@ def _is_evaluation(line: Candidate, *_: Candidate | None) -> bool:
     return line.role == "eval" and line.is_measured and (line.is_result or not repeats)
 
 
+def _evaluates_each(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
+    """An evaluation without a place right below every record, but perhaps the last: it is of the one above it."""
+    if header or main.place is None or line.place or not _is_evaluation(line):
+        return False
+    below = [number + 1 for number in main.shape.lines]
+    return len(below) > 2 and line.shape.lines in (below, below[:-1])
+
+
 def _gives_result(line: Candidate, *_: Candidate | None) -> bool:
     """A lone figure that has no other name than the evaluation: `Evaluation over 10 episodes: 31.2`."""
     if line.evidence or line.place or len(line.metrics) != 1 or line.shape.count < 2:
@@ -256,6 +264,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_lists_kinds, None),
     (_is_known_epoch, None),
     (lambda line, *_: line.role == "epoch", "epoch"),
+    (_evaluates_each, "part"),
     (_is_evaluation, "eval"),
     (announcements.says_where, "tested"),
     (_gives_result, "eval"),

@@ -170,3 +170,32 @@ def test_loss_of_a_test_below_a_known_format_is_apart_from_its_validations(
     log = read(text + "\nTest results:\n  Test Loss: 1.3394\n  Test Accuracy: 0.4194\n")
     assert log.format == "keras"
     assert log.evals.filter(name=name)["value"].to_list() == [1.3394]
+
+
+def _scores(read: Read, row: str, last: str = "") -> list[tuple[int, float]]:
+    """The steps and scores of six passes, whose scores are 0.0625, 0.125 and so on."""
+    log = read("".join(row.format(at=at, loss=2 / at, score=at / 16) for at in range(1, 7)) + last)
+    assert log.records["step"].to_list()[:6] == [1, 2, 3, 4, 5, 6]
+    scores: list[tuple[int, float]] = log.evals.select("step", "value").rows()
+    return scores
+
+
+PASS = "Pass {at}, loss = {loss:.4f}\n"
+SCORE = "Validation score: {score:.4f}\n"
+
+
+@pytest.mark.parametrize(
+    "row, last",
+    [
+        pytest.param(PASS + SCORE, "", id="below each record"),
+        pytest.param(PASS + SCORE, PASS.format(at=7, loss=0.25), id="below each record but the last"),
+        pytest.param(SCORE + PASS, "", id="above each record"),
+    ],
+)
+def test_score_right_beside_each_record_is_of_that_record(row: str, last: str, read: Read) -> None:
+    assert _scores(read, row, last) == [(at, at / 16) for at in range(1, 7)]
+
+
+def test_score_some_lines_below_each_record_is_of_the_next_one(read: Read) -> None:
+    steps = [step for step, _ in _scores(read, f"{PASS}saved the weights\n{SCORE}")]
+    assert steps == [2, 3, 4, 5, 6, 6]
