@@ -48,6 +48,7 @@ class OpenRecord:
     carried: dict[str, float] | None = None  # of an epoch's bar: the evaluations that it began with
     began: dict[str, float] = field(default_factory=dict)  # of an epoch's bar: figures of its first redraw
     is_first: bool = True  # of the redraws of its bar
+    is_tested: bool = False  # whether a bar of a test stands below the last epoch's
     place: PhaseAttempt | None = None  # None until a line makes it a record
     kinds: set[Pattern] = field(default_factory=set)  # of its lines
     end: int = 0  # number of its last line

@@ -245,11 +245,15 @@ class OpenRecords:
     def _is_another_bar(self, line: ParsedLine) -> bool:
         """Whether a bar after a finished epoch has another length: it is the bar of a test (Keras).
 
-        So it is after an epoch that was broken off, below other lines.
+        So it is after an epoch that was broken off, below other lines, and after the last epoch of all, whatever
+        its length.
         """
         draft = self.drafts.get(line.rank)
         if not draft or not draft.redraw:
             return False
+        draft.is_tested = draft.is_tested or self._is_below_last(line, draft)
+        if draft.is_tested:
+            return True
         total = draft.line.cells.get("total")
         is_over = total is not None and (draft.redraw[2] >= total or line.number > draft.line.number + 1)
         return is_over and total != line.cells.get("total", total)
@@ -262,6 +266,17 @@ class OpenRecords:
             return False  # a line in between has named the next one
         total, count = line.cells.get("total"), line.cells.get("count")
         return total is not None and count is not None and draft.redraw[2] >= total > count
+
+    def _is_below_last(self, line: ParsedLine, draft: OpenRecord) -> bool:
+        """Whether it is another bar below that of the last epoch, `Epoch 3/3`, which a line above announced."""
+        if draft.epoch_of_bar is None or draft.epoch_of_bar != draft.cells.get("total_steps"):
+            return False
+        is_another_end = (
+            not self._redraws
+            and line.number > draft.line.number
+            and line.cells.get("loss") != draft.cells.get("loss")
+        )
+        return self._begins_again(line, draft) or (is_another_end and not draft.is_broken_off())
 
     def _is_next_end(self, line: ParsedLine, draft: OpenRecord) -> bool:
         """Whether it is the end of a bar, below that of another one, in a log that only prints the ends of bars.

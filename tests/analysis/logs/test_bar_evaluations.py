@@ -86,3 +86,23 @@ def test_monitored_metric_is_all_that_a_file_has_of_an_epoch(metric: str, read: 
     assert log.evals.select("step", "value").rows() == [*enumerate(LOSSES)]
     assert log.records.height == 0
     assert read(lines[0].replace(metric, "train_loss")).evals.height == 0
+
+
+def _announced(epochs: int, total: int, ends: str = "20/20 - 1s - loss: {}\n") -> str:
+    return "".join(f"Epoch {at}/{total}\n" + ends.format(1 / at) for at in range(1, epochs + 1))
+
+
+DRAWN = " 1/20 [=>......] - ETA: 1s - loss: 2.5\r20/20 [======] - 1s 5ms/step - loss: {}\n"
+
+
+@pytest.mark.parametrize("bar", ["20/20 - 1s - loss: {}\n", DRAWN])
+def test_bar_below_that_of_the_last_epoch_is_of_a_test(bar: str, read: Read) -> None:
+    log = read(_announced(4, 4, bar) + bar.format(0.125))
+    assert log.records["loss"].to_list() == [1 / at for at in range(1, 5)]
+    assert steps_and_losses(log) == [(4, 0.125)]
+
+
+def test_bar_below_that_of_an_earlier_epoch_is_a_record_whose_heading_is_missing(read: Read) -> None:
+    log = read(_announced(3, 4, DRAWN) + DRAWN.format(0.125))
+    assert log.records["loss"].to_list() == [1.0, 0.5, 1 / 3, 0.125]
+    assert log.evals.height == 0
