@@ -106,3 +106,22 @@ def test_bar_below_that_of_an_earlier_epoch_is_a_record_whose_heading_is_missing
     log = read(_announced(3, 4, DRAWN) + DRAWN.format(0.125))
     assert log.records["loss"].to_list() == [1.0, 0.5, 1 / 3, 0.125]
     assert log.evals.height == 0
+
+
+def _every(first: int, shown: list[float | None]) -> str:
+    """Bars of epochs that show a validation loss at their end, and the one before until then."""
+    text, before = "", None
+    for epoch, loss in enumerate(shown, first):
+        text += redraw(epoch, 0, 1 / (epoch + 1), before) + redraw(epoch, 20, 1 / (epoch + 1), loss) + "\n"
+        before = loss
+    return text
+
+
+def test_epochs_between_evaluations_show_the_last_one(read: Read) -> None:
+    losses = [None, None, 0.75, 0.75, 0.75, 0.5, 0.5, 0.5, 0.5]
+    assert steps_and_losses(read(_every(0, losses))) == [(2, 0.75), (5, 0.5), (8, 0.5)]
+    assert steps_and_losses(read(_every(1, losses))) == [(3, 0.75), (6, 0.5), (9, 0.5)]
+
+
+def test_every_epoch_may_measure_the_same(read: Read) -> None:
+    assert steps_and_losses(read(_every(0, [0.75, 0.75, 0.5]))) == [(0, 0.75), (1, 0.75), (2, 0.5)]
