@@ -176,6 +176,7 @@ class OpenRecords:
         self._repeats.pop(rank, None)
         if not draft:
             return
+        self._end_test(draft)
         if draft.place and not self._is_printed_again(draft):
             if draft.redraw:
                 self._join(draft)
@@ -313,12 +314,19 @@ class OpenRecords:
         return same and self._is_another_bar(line)
 
     def _test(self, line: ParsedLine, epoch: float) -> None:
-        """Takes the last redraw of a test's bar as an evaluation at the finished epoch."""
+        """Takes a redraw of a test's bar; the last one is an evaluation at the finished epoch."""
         if line.cells["count"] < line.cells["total"]:
             return
-        figures = tested(line, "val")
-        self._evaluations.write(line, figures, epoch, self._stages.here)
-        self._evaluations.note(line, figures, epoch)
+        draft = self.drafts[line.rank]
+        if draft.test and draft.test[0].number != line.number:
+            self._end_test(draft)
+        draft.test = line, epoch
+        self._evaluations.note(line, tested(line, "val"), epoch)
+
+    def _end_test(self, draft: OpenRecord) -> None:
+        if draft.test:
+            line, epoch = draft.test
+            self._evaluations.write(line, tested(line, "val"), epoch, draft.place or self._stages.here)
 
     def _titled(self, line: ParsedLine) -> dict[str, float]:
         """The values of a record, with a table's columns named by its header; a lone average is the loss."""

@@ -241,12 +241,19 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
     return sorted(chosen, key=_specific)
 
 
-def _specific(line: Candidate) -> tuple[bool, int, int, int]:
+def _specific(line: Candidate) -> tuple[bool, bool, int, int, int]:
     """Sorts the pattern of `Evaluation Epoch 3 - Loss` before that of `Epoch 3 - Loss`, which it contains.
 
-    Lines without figures come last: the last line of an evaluation's loop has a pattern of its own.
+    Lines without figures come last: the last line of an evaluation's loop has a pattern of its own. A bar of an
+    evaluation comes first: that of the training may begin with any words.
     """
-    return not line.metrics, -len(line.columns), -len(line.shape.words[0].strip()), -line.shape.count
+    return (
+        not line.metrics,
+        line.role != "eval_bar",
+        -len(line.columns),
+        -len(line.shape.words[0].strip()),
+        -line.shape.count,
+    )
 
 
 def _placed(line: Candidate, main: Candidate) -> Candidate:

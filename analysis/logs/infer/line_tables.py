@@ -77,6 +77,8 @@ def compile_line(
     )
     # `Test net output #1: loss`, `accuracy: 1/2=0.5`, `accuracy (IoU=0.5): 0.31`
     start, end = next(named_before, used[0]), used[-1]
+    if role == "eval_bar" and not any(map(str.isalpha, _key_text(shape, start))):
+        start = max(start - 1, 0)  # `valid:  50%|###  | 4/8`, beside a bar that begins with `train:`
     parts = [_start(shape, start)]
     literals: list[str] = [_key_text(shape, start)]
     for at in range(start, end + 1):

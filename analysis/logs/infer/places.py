@@ -169,7 +169,8 @@ def _in_bar(cells: list[Named], shape: LineShape) -> list[Named]:
     theirs stays: `Acc: 20.0% (64/320) 5/16`.
     """
     drawn = next(at for at, literal in enumerate(shape.literals) if BAR in literal)
-    named = [replace(cell, column=None) if _is_of_bar(cell) else cell for cell in cells]
+    share = drawn - 1 if shape.literals[drawn].startswith(b"%") else None
+    named = [replace(cell, column=None) if _is_of_bar(cell) or cell.at == share else cell for cell in cells]
     counts = [a.at for a, b in pairwise(cells) if b.slot.column == "total" and a.slot.key is None]
     behind = sorted((at for at in counts if at + 1 >= drawn), key=lambda at: len({*shape.column(at + 1)}))
     around = [at for at in counts if BAR in shape.literals[at] and BAR in shape.literals[at + 2]]

@@ -185,7 +185,7 @@ SCORE = "Validation score: {score:.4f}\n"
 
 
 @pytest.mark.parametrize(
-    "row, last",
+    ("row", "last"),
     [
         pytest.param(PASS + SCORE, "", id="below each record"),
         pytest.param(PASS + SCORE, PASS.format(at=7, loss=0.25), id="below each record but the last"),
