@@ -150,6 +150,8 @@ class OpenRecords:
             new.begin_bar()
             if draft:
                 draft.end_bar(new)
+                if draft.place is None and "loss" in draft.cells:
+                    self._begin(draft)  # its mean stands in the bar below
             self.close(line.rank)
         self.drafts[line.rank] = new
         if line.shape.record and new.place is None:

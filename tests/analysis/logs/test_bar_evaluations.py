@@ -125,3 +125,17 @@ def test_epochs_between_evaluations_show_the_last_one(read: Read) -> None:
 
 def test_every_epoch_may_measure_the_same(read: Read) -> None:
     assert steps_and_losses(read(_every(0, [0.75, 0.75, 0.5]))) == [(0, 0.75), (1, 0.75), (2, 0.5)]
+
+
+def test_mean_that_the_next_bar_shows_first_makes_a_record(read: Read) -> None:
+    bar = "Epoch {}: {:3d}%|{:10}| {}/20 [00:01<00:01, 9.50it/s{}]"
+    text, before, mean = "", "", ""
+    for epoch, loss in enumerate(LOSSES):
+        measured = f", val_loss={loss / 2}"
+        text += bar.format(epoch, 0, "", 0, before) + "\r"
+        text += bar.format(epoch, 100, "#" * 10, 20, measured + mean) + "\n"
+        mean = f", train_loss={loss}"
+        before = measured + mean
+    log = read(text)
+    assert log.records.select("step", "loss").rows()[:3] == [*enumerate(LOSSES[:3])]
+    assert steps_and_losses(log) == [(epoch, loss / 2) for epoch, loss in enumerate(LOSSES)]
