@@ -78,7 +78,7 @@ def _is_evaluation(line: Candidate, *_: Candidate | None) -> bool:
 
 def _evaluates_each(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
     """An evaluation without a place right below every record, but perhaps the last: it is of the one above it."""
-    if header or main.place is None or line.place or not _is_evaluation(line):
+    if header or main.role == "mixed" or main.place is None or line.place or not _is_evaluation(line):
         return False
     below = [number + 1 for number in main.shape.lines]
     return len(below) > 2 and line.shape.lines in (below, below[:-1])
