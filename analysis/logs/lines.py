@@ -137,8 +137,8 @@ class Splitter:
         if whole:
             yield self._clean(_shorten(whole, self._limit))
         if len(self._rest) > self._limit and self._rest[-1:] != b"\r":
-            yield self._clean(self._rest[: self._limit] + b"\r")
-            self._rest, self._skipping = b"", True
+            yield self._clean(self._held + self._rest[: self._limit] + b"\r")
+            self._held, self._rest, self._skipping = b"", b"", True
 
     def _skip(self, data: bytes) -> bytes:
         end = re.search(rb"[\r\n\x08]", data)
@@ -207,7 +207,7 @@ def _joined(first: Chunk, second: Chunk) -> Chunk:
 def _may_go_on(whole: bytes) -> int:
     """Where a bar begins that a line below `whole` may continue; the length of `whole` if none does."""
     end = len(whole)
-    while end:
+    while end > max(len(whole) - LIMIT, 0):
         start = whole.rfind(b"\n", 0, end - 1) + 1
         line = whole[start:end]
         if BAR in line:

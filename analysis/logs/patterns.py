@@ -124,6 +124,7 @@ class Pattern:
     is_record: bool = False  # whether each of its lines is a record, whatever it gives
     total: int | None = None  # of the records, told by a line that announces a loop with another one
     ends: int | None = None  # the first epoch, where the line stands below the records of its epoch
+    is_of_above: bool = False  # whether an evaluation without a step is of the record above it
 
 
 class Values(NamedTuple):

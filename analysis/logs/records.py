@@ -221,7 +221,7 @@ class Assembler:
         if not named and any(draft.gives(line.evaluations()) for draft in self.drafts()):
             return  # `Final val loss: 0.4096` repeats figures of the record above
         self._tested = None if named else self._tested
-        is_below = self._ended and not named and self._tested is None
+        is_below = (self._ended or line.pattern.is_of_above) and not named and self._tested is None
         step = self._counting.of_evaluation(self._tested or line, self._leads)
         step = self.stages.last_step if is_below else step
         if step is not None or self._leads or not self._records.evaluate(line):

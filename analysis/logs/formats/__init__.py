@@ -34,12 +34,12 @@ _WHOLE = frozenset(
 )
 _LINE_KEYS = {
     "name", "role", "line", "needle", "pairs", "must", "need", "looks", "unless", "stage", "epochs", "first_epoch",
-    "names", "record", "total", "ends",
+    "names", "record", "total", "ends", "of",
 }  # fmt: skip
 _FORMAT_KEYS = {"title", "grammar", "names", "nulls", "lines", "samples", "last", "with"}
 _TABLES, _LISTS, _NUMBERS = {"names", "nulls"}, {"lines", "samples"}, {"last", "first_epoch", "total", "ends"}
 _WORDS = {"must", "need", "with"}
-_CHOICES = {"epochs": ("whole", "fraction"), "record": ("always",)}
+_CHOICES = {"epochs": ("whole", "fraction"), "record": ("always",), "of": ("next", "above")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,6 +273,7 @@ def _pattern(line: Mapping[str, Any], format_name: str, words: Vocabulary, place
             is_record=line.get("record") == "always",
             total=line.get("total"),
             ends=line.get("ends"),
+            is_of_above=line.get("of") == "above",
         )
     except KeyError as error:
         raise GputelError(place, f"a line has no {error}", "see docs/log-formats.md") from None

@@ -33,7 +33,7 @@ from gputel.analysis.logs.infer.headings import EVALUATION
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_line, longer_names, quoted
 from gputel.analysis.logs.infer.losses import is_average
 from gputel.analysis.logs.infer.named import is_place
-from gputel.analysis.logs.infer.roles import SUMMARY, is_told_apart, role_beside
+from gputel.analysis.logs.infer.roles import SUMMARY, evaluates_each, is_told_apart, role_beside
 from gputel.analysis.logs.infer.settings import without_settings
 from gputel.analysis.logs.infer.shape_roles import make_candidate
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
@@ -231,7 +231,9 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
                 role = "bar" if role == "train" else _of_evaluation_bar(line) if role == "eval" else role
             role = "train" if role is None and _rewards_too(line, main) else role
             part = renamed.besides(line, main) if role == "part" else line
-            chosen += [replace(part, role=role, ends=ends)] if role and part.columns else []
+            is_of_above = role == "eval" and evaluates_each(line, main, header)
+            part = replace(part, ends=ends, is_of_above=is_of_above)
+            chosen += [replace(part, role=role)] if role and part.columns else []
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "eval_bar": 2, "tested": 2, "epoch": 3}
     cuts = len(chosen) > MOST_PATTERNS  # but not the lines that say where the others stand
     chosen.sort(key=lambda line: (cuts and bool(line.metrics), -cuts * line.shape.count, rank[line.role]))
@@ -303,7 +305,8 @@ def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequ
             rewards = is_main or (opens and bool(line.metrics)) or _rewards_too(line, main)
         else:
             rewards = is_main and opens and line.role == "part"
-        table = replace(table, is_record=rewards and not line.evidence, ends=line.ends)
+        table = replace(table, is_record=rewards and not line.evidence)
+        table = replace(table, ends=line.ends, is_of_above=line.is_of_above)
         if line.role == "eval":
             table = replace(table, unless=longer_names(table.line, left))
         tables.append(table.toml())

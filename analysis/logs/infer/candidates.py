@@ -37,6 +37,7 @@ class Candidate:
     evidence: bool  # docs/parse.md, rule 4
     is_result: bool = False  # whether it is the result of an evaluation that other lines announce or judge
     ends: int | None = None  # the first epoch, where it stands below the records of the epoch that it names
+    is_of_above: bool = False  # whether it evaluates, right below every record
 
     @property
     def columns(self) -> list[str]:

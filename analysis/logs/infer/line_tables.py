@@ -47,6 +47,7 @@ class LineTable:
     is_record: bool = False  # whatever it gives
     total: int | None = None  # of the records, where it announces a loop of another one
     ends: int | None = None  # the first epoch, where it stands below the records of its epoch
+    is_of_above: bool = False  # whether an evaluation without a step is of the record above it
     unless: str | None = None  # what another name before the same words looks like
 
     def toml(self) -> str:
@@ -55,6 +56,7 @@ class LineTable:
         rows += [("unless", self.unless)] if self.unless else []
         rows += [("epochs", "fraction")] if self.fractions else []
         rows += [("record", "always")] if self.is_record else []
+        rows += [("of", "above")] if self.is_of_above else []
         counts = [("total", self.total), ("ends", self.ends)]
         return "".join(
             [

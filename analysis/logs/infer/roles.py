@@ -38,6 +38,14 @@ def role_beside(line: Candidate, main: Candidate, header: Candidate | None) -> s
     return next((role for applies, role in _RULES if applies(line, main, header)), None)
 
 
+def evaluates_each(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
+    """Whether a line without a place stands right below every record, but perhaps the last: it is of that record."""
+    if header or main.place is None or line.place:
+        return False
+    below = [number + 1 for number in main.shape.lines]
+    return len(below) > 2 and line.shape.lines in (below, below[:-1])
+
+
 def _is_copy(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A summary, which repeats what was printed before, or a record that breaks off or has text behind it."""
     is_rare = line.shape.count <= max(2, main.shape.count // 50)
@@ -74,14 +82,6 @@ def _is_evaluation(line: Candidate, *_: Candidate | None) -> bool:
         SAVES.match(line.shape.words[0]) or lone or (line.place is None and _BEST.search(line.shape.spoken))
     )
     return line.role == "eval" and line.is_measured and (line.is_result or not repeats)
-
-
-def _evaluates_each(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
-    """An evaluation without a place right below every record, but perhaps the last: it is of the one above it."""
-    if header or main.role == "mixed" or main.place is None or line.place or not _is_evaluation(line):
-        return False
-    below = [number + 1 for number in main.shape.lines]
-    return len(below) > 2 and line.shape.lines in (below, below[:-1])
 
 
 def _gives_result(line: Candidate, *_: Candidate | None) -> bool:
@@ -264,7 +264,6 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_lists_kinds, None),
     (_is_known_epoch, None),
     (lambda line, *_: line.role == "epoch", "epoch"),
-    (_evaluates_each, "part"),
     (_is_evaluation, "eval"),
     (announcements.says_where, "tested"),
     (_gives_result, "eval"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gputel.analysis.logs import wrapped_bars
-from gputel.analysis.logs.lines import Chunk, Splitter
+from gputel.analysis.logs.lines import LIMIT, Chunk, Splitter
 
 Read = Callable[[str], Any]
 BAR = "Epoch {}/1 ━━━━━━━━━━━━ 8/8 0:00:01 • 0:00:00 9.25it/s train_loss_step:  \n"
@@ -83,3 +83,12 @@ def test_text_right_behind_the_last_figure_is_a_line_of_its_own() -> None:
 def test_other_indented_lines_are_no_part_of_a_bar(below: str) -> None:
     bar = "Epoch 0/1 ━━━━━ 8/8 0:00:01 • 0:00:00 9.25it/s loss: 0.25"
     assert _joined(f"{bar}\n{below}")[0] == bar
+
+
+def test_what_waits_for_the_rest_of_a_bar_is_bounded() -> None:
+    splitter = Splitter()
+    first = BAR.encode() + b"".join(b" " * 54 + b"%d\n" % at for at in range(LIMIT // 54))
+    assert [len(chunk.data) for chunk in splitter.feed(first)] == [len(first)]
+    assert [*splitter.feed(BAR.encode())] == []
+    text = b"".join(chunk.data for chunk in [*splitter.feed(b"x" * (2 * LIMIT)), *splitter.finish()])
+    assert text.startswith(BAR.encode() + b"xxx")
