@@ -39,7 +39,7 @@ def role_beside(line: Candidate, main: Candidate, header: Candidate | None) -> s
 
 
 def evaluates_each(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
-    """Whether a line without a place stands right below every record, but perhaps the last: it is of that record."""
+    """Whether a line without a place stands right below every record, but perhaps the last, and is of it."""
     if header or main.place is None or line.place:
         return False
     below = [number + 1 for number in main.shape.lines]
