@@ -44,6 +44,7 @@ class OpenRecords:
         self.has_losses = False  # whether losses stand above the first line that says where they belong
         self._is_boxed = boxed
         self._last_box: dict[str | None, OpenRecord] = {}  # by rank
+        self._several = False  # whether ends of several bars stand below the line of one epoch
         self._redraws = False  # whether a bar was drawn before its end
         self._has_loss = False  # whether a bar gave its current loss
         self._counting, self._stages, self._evaluations = counting, stages, evaluations
@@ -271,15 +272,14 @@ class OpenRecords:
         return total is not None and count is not None and draft.redraw[2] >= total > count
 
     def _is_below_last(self, line: ParsedLine, draft: OpenRecord) -> bool:
-        """Whether it is another bar below that of the last epoch, `Epoch 3/3`, which a line above announced."""
+        """Whether it is another bar below that of the last epoch, `Epoch 3/3`, which a line above announced.
+
+        The end of a bar is none if the epochs before had several, too, or there were none.
+        """
         if draft.epoch_of_bar is None or draft.epoch_of_bar != draft.cells.get("total_steps"):
             return False
-        is_another_end = (
-            not self._redraws
-            and line.number > draft.line.number
-            and line.cells.get("loss") != draft.cells.get("loss")
-        )
-        return self._begins_again(line, draft) or (is_another_end and not draft.is_broken_off())
+        is_one = not self._several and draft.epoch_of_bar > 1
+        return self._begins_again(line, draft) or (is_one and self._is_next_end(line, draft))
 
     def _is_next_end(self, line: ParsedLine, draft: OpenRecord) -> bool:
         """Whether it is the end of a bar, below that of another one, in a log that only prints the ends of bars.
@@ -303,6 +303,7 @@ class OpenRecords:
         Below the line of an epoch all of them are of it.
         """
         if draft.epoch_of_bar is not None:
+            self._several = True
             self.close(draft.line.rank)
             return
         draft.step = None

@@ -139,3 +139,10 @@ def test_mean_that_the_next_bar_shows_first_makes_a_record(read: Read) -> None:
     log = read(text)
     assert log.records.select("step", "loss").rows()[:3] == [*enumerate(LOSSES[:3])]
     assert steps_and_losses(log) == [(epoch, loss / 2) for epoch, loss in enumerate(LOSSES)]
+
+
+def test_ends_of_several_bars_in_the_last_epoch_are_records_as_in_those_before(read: Read) -> None:
+    ends = "20/20 - 1s - loss: {0:.2f}\n20/20 - 1s - loss: {0:.2f}5\n"
+    log = read(_announced(3, 3, ends))
+    assert log.records.height == 6
+    assert log.evals.height == 0
