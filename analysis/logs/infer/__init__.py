@@ -49,6 +49,9 @@ MOST_PATTERNS = 60
 _CROWD = 200  # shapes
 # `Loss for fold 3: 0.5` sums up
 _OF_RUN = lazy_regex(r"(?i)\b(?:for|of) (?:fold|split|trial|seed|run) ?#? ?$")
+_MARK = lazy_regex(
+    rb"(?<![*\w])\*{1,3}(?![*\w])|\xe2(?:\x9c[\x93\x94]|\x98\x85|\xad\x90)"
+)  # of the best so far
 # A run that stops early prints its best line once more.
 _BEST_BELOW = LineTable(
     "best", "again", r"(?i)\bbest (?:iteration|round|epoch|step)(?: is| was)?:\s*$", "est "
@@ -259,17 +262,19 @@ def _specific(line: Candidate) -> tuple[bool, bool, int, int, int]:
 
 
 def _placed(line: Candidate, main: Candidate) -> Candidate:
-    """Gives a line the place of the records if it differs from them only in units."""
+    """Gives a line the place of the records if it differs from them only in units, or in a mark: `best 0.5 *`."""
     lacks_place = main.place and line is not main and line.place is None
-    if not lacks_place or [*map(without_unit, line.shape.literals)] != [
-        *map(without_unit, main.shape.literals)
-    ]:
+    if not lacks_place or [*map(_unmarked, line.shape.literals)] != [*map(_unmarked, main.shape.literals)]:
         return line
     named = [
         replace(place, slot=named.slot, unit=named.slot.unit or place.unit) if is_place(place) else named
         for named, place in zip(line.named, main.named, strict=True)
     ]
     return replace(line, named=tuple(named))
+
+
+def _unmarked(literal: bytes) -> bytes:
+    return b" ".join(_MARK.sub(b" ", without_unit(literal)).split())
 
 
 def _rewards_too(line: Candidate, main: Candidate) -> bool:

@@ -250,3 +250,17 @@ def test_bar_around_its_count_is_a_bar(read: Callable[[str], Log]) -> None:
     losses = log.evals.filter(name="val_loss")
     assert losses.select("step", "value").rows() == [(e, round(4 / (e + 1), 3)) for e in range(9)]
     assert log.doubts == ()
+
+
+@pytest.mark.parametrize("mark", [" *", " ✓"])
+def test_mark_of_the_best_so_far_takes_no_place_from_its_line(mark: str, read: Callable[[str], Log]) -> None:
+    """Marked lines come now and then: alone their number does not count from one to the next."""
+    marked = {1, 2, 4, 9, 20}
+    line = "chunk {n} | val_loss {loss:.4f} | best {best:.4f}{mark} | lr 1.{n}e-05\n"
+    text = "".join(
+        line.format(n=n, loss=5 / n, best=4 / n, mark=mark if n in marked else "") for n in range(1, 25)
+    )
+    log = read(text)
+    assert log.records["step"].to_list() == log.evals["step"].to_list() == [*range(1, 25)]
+    other = read(text.replace(mark, " tries"))
+    assert other.records["step"].null_count() or other.records.height < 24
