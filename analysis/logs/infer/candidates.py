@@ -9,9 +9,10 @@ from itertools import pairwise
 
 from gputel.analysis.logs.infer import rewards
 from gputel.analysis.logs.infer.counters import integers
-from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE, NAMED_BY_SET, PARTS
+from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE, MEASURE, NAMED_BY_SET, OF_LOSS, PARTS
 from gputel.analysis.logs.infer.named import PLACES, Named, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
+from gputel.analysis.logs.line_kinds import CIRCUMSTANCES
 
 _PLACES = [*PLACES, "index", "count"]
 _RECURS = 20  # lines; with two losses each they are of a training, however long
@@ -21,11 +22,13 @@ _BEST = re.compile(
     r"(?<!of[ _])(?<!at[ _])(?<!for[ _])(?<!with[ _])(?<!from[ _])(?<!of the )"
     r"(?:(?<![A-Za-z])best|Best|BEST|\b[Hh]ighest|\b[Ll]owest)(?![a-z]|[\W_]*(?:\d|of(?![a-z])))|(?i:\bso[_ ]far$)"
 )
+_LOSS = re.compile(r"(?i)loss|grad_norm")
 _LEARNS = re.compile(r"(?i)\blr\b|learn")
 _ACCURACY = re.compile(
     r"(?i)\b(?:train(?:ing)?[ _])?(?:acc|accuracy|error[ _]rate|f1|auc|m?iou|dice|psnr|bleu)\b"
 )
 _LEARNED = re.compile(r"(?i)(?:^|[\W_])(?:recon\w*|kld?|pi)(?:$|[\W_])")  # by an autoencoder, or an actor
+_OVER = re.compile(rb"(?i)\b(?:finish\w*|done|end(?:s|ed)?|complet\w*|over|took|elapsed)\b")
 _ERROR = re.compile(r"(?i)\b(?:err|error)\b")
 
 
@@ -72,15 +75,32 @@ class Candidate:
         return not {"step", "iteration", "batch", "index", "count"}.isdisjoint(self.columns)
 
     @property
+    def times_epochs(self) -> bool:
+        """Whether it gives no more than an epoch and how long or how fast it was: `Epoch 3 took 12.3s`."""
+        return {*self.columns} <= {"epoch", "epochs", *CIRCUMSTANCES}
+
+    @property
     def loses(self) -> bool:
         """Whether it gives a loss or an average loss."""
         return "loss" in self.columns or "loss_avg" in self.columns
 
     @property
-    def restarts(self) -> bool:
-        """Whether its counter falls, as an index within epochs does."""
+    def is_over(self) -> bool:
+        """Whether it says that what it names is over: `Epoch 3 done`."""
+        return _OVER.search(self.shape.spoken) is not None
+
+    @property
+    def falls(self) -> int:
+        """How often its counter falls, as an index within epochs does."""
         steps = integers(self.shape.column(self.place.at)) if self.place else None
-        return any(b < a for a, b in pairwise(steps or ()))
+        return sum(b < a for a, b in pairwise(steps or ()))
+
+    @property
+    def trainings(self) -> int:
+        """How often its epochs begin; 1 where it names none."""
+        cell = next((cell for cell in self.named if cell.column == "epoch"), None)
+        epochs = integers(self.shape.column(cell.at)) if cell else None
+        return 1 + sum(b < a for a, b in pairwise(epochs or ()))
 
     @property
     def counts_each_step(self) -> bool:
@@ -184,7 +204,9 @@ class Candidate:
     def speaks(self) -> bool:
         """Whether only a training would print it: web servers have rates and counters too."""
         parts = [
-            n for n in self.metrics if "?" not in n.source and re.search("(?i)loss|grad_norm", n.column or "")
+            n
+            for n in self.metrics
+            if "?" not in n.source and _LOSS.search(n.column or "") and not OF_LOSS.search(n.column or "")
         ]
         parts = [] if self.columns == ["grad_norm"] else parts
         place = self.place if self.place and not self.place.guessed else None

@@ -98,9 +98,11 @@ TOKEN_RATES = {"tok/s", "tok/sec", "toks/s", "tokens/s", "tokens/sec", "token/s"
 # A loss by another name, if it is the only one: `NER loss`. These names are of parts, and of regularizers.
 LOSS = re.compile(
     r"(?i)^(?!\w*best_)(?!(?:min|max|minimum|lowest|smallest|actor\w*|critic\w*|aux\w*|entropy|gen|generator|disc\w*|d|g|style|content|commit\w*|perceptual|z)_)"
-    r"(?:\w+_loss|loss_(?!scal|weight|coe|factor|avg|(?:d|g|p|pi|v|q\d?|value|policy|actor|critic)$|disc|gen|enc|dec|\d)[a-z]\w*"
+    r"(?:\w+_loss|loss_(?!scal|weight|coe|factor|avg|auc|acc|(?:d|g|p|pi|v|q\d?|value|policy|actor|critic)$|disc|gen|enc|dec|\d)[a-z]\w*"
     r"|(?:mse|l1|bce|nll|ce|crossentropy|smoothl1|huber|focal|dice|ctc)loss)$"
 )
+# figures of a loss that are none
+OF_LOSS = re.compile(r"(?i)(?<![a-z])loss_(?:scal|auc|acc)")
 # `cutloss` or `LossV`, a loss of something
 GLUED = re.compile(r"(?i:(?<!val)(?<!train)(?<!valid)(?<!test)[^\W_]loss$)|^Loss[A-Z]\w*$")
 # Any loss with a name of its own: of several such parts none is the loss

@@ -17,6 +17,7 @@ from gputel.analysis.logs.infer.roles import SAVES
 from gputel.analysis.logs.patterns import lazy_regex
 
 _TRAINS = lazy_regex(rb"(?i)(?<![a-z])train(?:ing)?(?![a-z])")
+_FINAL = lazy_regex(r"(?i)final ")
 _STANDS = 5  # steps with one loss
 EXCERPT = 60  # lines that are not empty; in a longer text a single record may be an example
 
@@ -24,11 +25,13 @@ EXCERPT = 60  # lines that are not empty; in a longer text a single record may b
 def choose(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | None:
     """The shape of the records: the most frequent one that gives a loss or its like, preferably with the step."""
     few = sum(map(bool, lines)) <= EXCERPT
+    in_epochs = _are_in_epochs(candidates)
     boxed = any(line.shape.is_boxed and line.place for line in candidates)
     records = [
         line
         for line in candidates
         if line.role in ("train", "mixed")
+        and (in_epochs or not _sums_up(line))
         and (_is_alive(line, few) or (boxed and _is_boxed_record(line, few)))
     ]
     if not records:
@@ -42,7 +45,7 @@ def choose(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate
     each = [line for line in records if line.loses and line.counts_each_step]
     if each and heaviest.place is None:
         return max(each, key=weight)
-    if not heaviest.place and not heaviest.loses:
+    if not heaviest.loses and (heaviest.place is None or heaviest.times_epochs):
         losing = [line for line in records if line.loses and 5 * line.shape.count >= heaviest.shape.count]
         heaviest = max(losing, key=weight, default=heaviest)
     whole = [
@@ -70,7 +73,7 @@ def _without_loss(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Ca
     A line of an epoch that says it is of the training comes first. An evaluation with a place that gives a measure
     of the training as well is a record.
     """
-    in_epochs = any(line.role == "epoch" and line.shape.count > 2 for line in candidates)
+    in_epochs = _are_in_epochs(candidates)
     evals = [line for line in candidates if line.role == "eval" and line.is_measured and line.changing]
     evals = [line for line in evals if _is_placed(line) or (in_epochs and line.shape.count > 2)]
     rewards = [
@@ -89,6 +92,15 @@ def _without_loss(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Ca
     best = max(trained or evals or rewards, key=lambda line: line.shape.count, default=None)
     trains_too = best is not None and best.role == "eval" and best.place is not None and measures_both(best)
     return replace(best, role="mixed") if best and trains_too else best
+
+
+def _are_in_epochs(candidates: Sequence[Candidate]) -> bool:
+    return any(line.role == "epoch" and line.shape.count > 2 for line in candidates)
+
+
+def _sums_up(line: Candidate) -> bool:
+    """Whether it has no place, and its figures are those that a whole training ended with: `Final train loss`."""
+    return line.place is None and all(_FINAL.match(cell.source) for cell in line.metrics)
 
 
 def _rewards_below(line: Candidate, candidates: Sequence[Candidate]) -> bool:
@@ -122,7 +134,7 @@ def _is_alive(line: Candidate, few: bool) -> bool:
 def _validates_twice(line: Candidate) -> bool:
     """Whether a training and a validation loss change from one place to the next, in two lines."""
     changes = {"loss", "val_loss"} <= {*line.changing}
-    return changes and line.place is not None and not line.place.guessed and not line.restarts
+    return changes and line.place is not None and not line.place.guessed and not line.falls
 
 
 def _stands_still(line: Candidate) -> bool:

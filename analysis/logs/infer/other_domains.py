@@ -39,6 +39,8 @@ _ASSIGNS = lazy_regex(rb"^(?:[+>] )?[A-Za-z][\w.]* <- [A-Za-z]")  # a line of R,
 _COMPARES = lazy_regex(rb"\bif\W[^=]*[\w)\]] ?[!=]= ?[\w-]")
 # of a search for settings: each trial is a training of its own
 _TRIAL = lazy_regex(rb"(?i)^\W*trial #?\d+:? (?:finished|failed|pruned|completed?|ended)\b")
+# an embedding of points, which is drawn
+_EMBEDS = lazy_regex(rb"(?i)^\W*t-?sne\W")
 _UNIT_BEHIND = lazy_regex(rb" ?(?:dBm?|[kM]?W|kWh|%|USD|EUR|kg|g|ml|l|mm|km|V|mA|Hz|\xc2\xb0C)(?![\w/])")
 _MONEY_BEFORE = lazy_regex(rb"(?:\$|\xe2\x82\xac|\xc2\xa3)$")
 _TRAINS = lazy_regex(
@@ -107,6 +109,7 @@ def _is_of_another_trade(line: Candidate) -> bool:
         or _ASSIGNS.match(example)
         or _COMPARES.search(example)
         or _TRIAL.match(example)
+        or _EMBEDS.match(example)
         or _is_sentence(line)
         or _has_foreign_unit(line)
         or _counts_games(line)

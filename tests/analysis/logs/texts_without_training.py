@@ -455,6 +455,30 @@ def variants_csv(r: Random) -> str:
     )
 
 
+def results_of_settings(r: Random) -> str:
+    return _lines(
+        9,
+        lambda i: (
+            f"Activation: ReLU, Learning Rate: {r.choice([0.1, 0.01, 0.001])}, Dropout Rate: {r.uniform(0, 0.5):.1f}\n"
+            f"Final Train Accuracy: {r.uniform(80, 99)}, Final Test Accuracy: {r.uniform(80, 95)}\n"
+            f"Final Train Loss: {r.uniform(40, 400)}\n"
+        ),
+    )
+
+
+def curve_of_checkpoints(r: Random) -> str:
+    return _lines(20, lambda i: f"path: out/checkpoint-{10 * i}, Loss AUC: {r.uniform(0.5, 1)}")
+
+
+def embedding_that_is_drawn(r: Random) -> str:
+    return "[t-SNE] Computing 91 nearest neighbors...\n" + _lines(
+        9,
+        lambda i: (
+            f"[t-SNE] Iteration {50 * i + 50}: error = {r.uniform(1, 90):.7f}, gradient norm = {r.uniform(0, 1):.7f}"
+        ),
+    )
+
+
 KINDS: dict[str, Kind] = {
     name: kind
     for name, kind in globals().items()
