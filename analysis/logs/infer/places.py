@@ -31,7 +31,9 @@ def find(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names the values that are places."""
     if shape.is_bar:
         return _totals(_in_bar(_without_next(cells, shape), shape))
-    moving = _in_fractions(_without_settings(_without_saves(cells), shape), shape)
+    moving = _in_fractions(
+        _without_settings(_with_number_of_epochs(_without_saves(cells), shape), shape), shape
+    )
     return _counted(_totals(name_pairs(_epochs(_passes(moving, shape), shape), shape)), shape)
 
 
@@ -45,6 +47,26 @@ def _without_saves(cells: list[Named]) -> list[Named]:
     return [
         replace(cell, column=None, slot=replace(cell.slot, column="counted"))
         if _SAVED.search(cell.source) and is_unknown(cell)
+        else cell
+        for cell in cells
+    ]
+
+
+def _with_number_of_epochs(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Takes `epochs=12`, which never changes and has no total, for how many there will be.
+
+    A lone line with a loss may be the first of them.
+    """
+    ended = {a.at for a, b in pairwise(cells) if b.slot.column == "total"}
+    epochs = [cell for cell in cells if cell.column == "epoch"]
+    if len(epochs) > 1 or (shape.count == 1 and any("loss" in (cell.column or "") for cell in cells)):
+        return cells
+    return [
+        replace(cell, column="epochs")
+        if cell in epochs
+        and cell.source.lower() == "epochs"
+        and cell.at not in ended
+        and len({*shape.column(cell.at)}) == 1
         else cell
         for cell in cells
     ]
@@ -113,10 +135,17 @@ def _passes(cells: list[Named], shape: LineShape) -> list[Named]:
 
 
 def _turn_together(outer: Named, inner: Named, shape: LineShape) -> bool:
-    """Whether the outer count never falls, and rises where the inner one begins again, but for a restart or two."""
+    """Whether the outer count rises where the inner one begins again, but for a restart or two, and nowhere falls.
+
+    Where a training is followed by another one, both begin anew.
+    """
     passes, steps = integers(shape.column(outer.at)) or [], integers(shape.column(inner.at)) or []
-    turns = [f > e for (a, b), (e, f) in zip(pairwise(steps), pairwise(passes), strict=False) if b < a]
-    return 3 * sum(turns) >= 2 * len(turns) > 0 and all(f >= e for e, f in pairwise(passes))
+    moves = [(b < a, e, f) for (a, b), (e, f) in zip(pairwise(steps), pairwise(passes), strict=False)]
+    turns = [f > e for falls, e, f in moves if falls]
+    anew = passes[:1]
+    return 3 * sum(turns) >= 2 * len(turns) > 0 and all(
+        f >= e or (falls and [f] == anew) for falls, e, f in moves
+    )
 
 
 def _epochs(cells: list[Named], shape: LineShape) -> list[Named]:

@@ -9,6 +9,8 @@ import pytest
 from gputel.analysis.logs.infer import naming, shapes
 from gputel.analysis.logs.log import Log
 
+Read = Callable[[str], Log]
+
 
 def columns(*lines: str) -> list[str | None]:
     rows = [line.encode() for line in lines]
@@ -264,3 +266,26 @@ def test_mark_of_the_best_so_far_takes_no_place_from_its_line(mark: str, read: C
     assert log.records["step"].to_list() == log.evals["step"].to_list() == [*range(1, 25)]
     other = read(text.replace(mark, " tries"))
     assert other.records["step"].null_count() or other.records.height < 24
+
+
+@pytest.mark.parametrize("trainings", [1, 3])
+def test_pair_in_front_of_batches_is_the_epoch_also_where_trainings_follow(
+    trainings: int, read: Read
+) -> None:
+    lines = [
+        f"[{e}/4] | Batch {i}/50 | Loss: {9 / (e * 50 + i):.4f}" for e in range(1, 5) for i in (1, 11, 21)
+    ]
+    log = read("\n".join(lines * trainings) + "\n")
+    assert log.records["epoch"].to_list() == [e for e in range(1, 5) for _ in range(3)] * trainings
+    assert log.records["attempt"].n_unique() == trainings
+
+
+@pytest.mark.parametrize("trainings", [1, 2])
+def test_number_of_epochs_is_no_epoch(trainings: int, read: Read) -> None:
+    lines = ["seed=42 batch_size=64 epochs=12"]
+    for e in range(12):
+        lines += [f"Epoch {e} Average Loss {9 / (e + 1):.4f}"]
+        lines += [f"Test loss {8 / (e + 1):.4f}", f"Test dice 0.{e + 11}"] * (e % 3 == 2)
+    log = read("\n".join(lines * trainings) + "\n")
+    losses = log.evals.filter(name="val_loss")
+    assert losses["step"].to_list() == [2, 5, 8, 11] * trainings
