@@ -155,9 +155,8 @@ class OpenRecord:
         if step is None or step != self.step or self._is_elsewhere(line):
             return False
         known = [name for name in new if name in self.cells or name in self.evals]
-        measured = [name for name in new if name not in CIRCUMSTANCES]
         if known and not _is_counted(line):  # each line of an epoch may say how long it took so far
-            return line.pattern not in self.kinds and measured != [] and CIRCUMSTANCES.issuperset(known)
+            return line.pattern not in self.kinds and CIRCUMSTANCES.issuperset(known)
         if not known:
             return True
         return line.pattern not in self.kinds or (len(known) < len(new) and self._sums_up(line))

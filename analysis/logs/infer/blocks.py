@@ -15,7 +15,6 @@ from gputel.analysis.logs.infer.candidates import OFTEN, Candidate, is_best
 from gputel.analysis.logs.infer.counters import integers
 from gputel.analysis.logs.infer.named import places_alone
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS
-from gputel.analysis.logs.line_kinds import CIRCUMSTANCES
 from gputel.analysis.logs.names import legal
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -25,7 +24,6 @@ _PAIR = lazy_regex(rb"[\s{]*['\"]?[A-Za-z][\w./ -]*['\"]?:\s+[^\s,{}\[\]]+,?\s*\
 _HELD_OUT = lazy_regex(
     rb"(?i)\W*(?:eval\w*|vali?|valid\w*|test(?:ing)?|dev)(?![a-z])"
 )  # beside `Train epoch 1`
-_OVER = lazy_regex(rb"(?i)\b(?:finish\w*|done|end(?:s|ed)?|complet\w*|over|took|elapsed)\b")
 _OF_STEP = lazy_regex(r"(?i)\b(?:step|iteration|iter|batch)\b")
 _LONGEST = 200  # lines of a body
 _MOSTLY = 0.8
@@ -66,8 +64,14 @@ def header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None
     if main.role == "eval":  # a line below it announces the next one
         near = [line for line in near if line.shape.first < main.shape.first]
     if any(line.role == "epoch" and _is_near(line, main) for line in candidates):
-        near = [line for line in near if not (_HELD_OUT.match(line.shape.english[0]) or _is_best(line))]
+        near = [line for line in near if not _is_beside_epochs(line, main)]
     return max(near, key=lambda line: (-line.place_rank, line.shape.count), default=None)
+
+
+def _is_beside_epochs(line: Candidate, main: Candidate) -> bool:
+    """Whether it is no header where other lines head epochs: it stands below, or is of other data or the best."""
+    is_below = not line.is_fine and line.shape.first > main.shape.first
+    return is_below or _HELD_OUT.match(line.shape.english[0]) is not None or _is_best(line)
 
 
 def footer(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None:
@@ -88,9 +92,9 @@ def footer(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None
     if any(line.shape.first < main.shape.first and _is_near(line, main) for line in places):
         return None
     closing = [line for line in places if _closes(line, main)]
-    if not any(_ends(line) or _begins_run(line) for line in closing):
+    if not any(line.is_over or _begins_run(line) for line in closing):
         return None
-    return min(closing, key=lambda line: (not _ends(line), line.place_rank))  # `epoch: 3`, `iteration: 924`
+    return min(closing, key=lambda line: (not line.is_over, line.place_rank))  # `epoch: 3`, `iteration: 924`
 
 
 def _closes(footer: Candidate, main: Candidate) -> bool:
@@ -99,10 +103,6 @@ def _closes(footer: Candidate, main: Candidate) -> bool:
     rises = all(after > before for before, after in pairwise([0, *above[:KEPT_ROWS]]))
     is_last = main.shape.lines[-1] < footer.shape.lines[-1]
     return rises and is_last and OFTEN <= footer.shape.count >= 0.95 * main.shape.count
-
-
-def _ends(footer: Candidate) -> bool:
-    return _OVER.search(footer.shape.spoken) is not None
 
 
 def _begins_run(footer: Candidate) -> bool:
@@ -124,7 +124,7 @@ def _first_of_ended(line: Candidate, main: Candidate) -> int | None:
     The lines must begin with the first epoch, or the last one must end the log: else they may head the passes below
     them, and the first of them be lost.
     """
-    if line.place is None or main.place is None or "epoch" in main.columns or not main.restarts:
+    if line.place is None or main.place is None or "epoch" in main.columns or not main.falls:
         return None
     counts = (integers(main.shape.column(main.place.at)) or [])[:KEPT_ROWS]
     begins = [row for row, count in enumerate(counts) if row == 0 or count < counts[row - 1]]
@@ -160,8 +160,7 @@ def first_below_passes(main: Candidate, passes: int) -> int | None:
 def epochs_over(candidates: Sequence[Candidate], passes: int) -> Iterator[Candidate]:
     """The line that says no more than that an epoch is over: `Epoch 3 took 12.3s`, below each pass of a bar."""
     for line in candidates:
-        tells_time = {*line.columns} <= {"epoch", "epochs", *CIRCUMSTANCES}
-        is_over = tells_time and _OVER.search(line.shape.spoken)
+        is_over = line.times_epochs and line.is_over
         first = first_below_passes(line, passes) if is_over else None
         if first is not None:
             yield replace(line, role="epoch", evidence=False, named=places_alone(line.named), ends=first)

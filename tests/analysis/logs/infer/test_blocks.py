@@ -140,10 +140,34 @@ def test_line_that_announces_the_next_evaluation_says_nothing_of_the_one_above(
 def test_row_of_a_matrix_is_no_header_of_the_record_above(row: str, read: Callable[..., Any]) -> None:
     """Its numbers would be searched in front of any line, and be found in the timestamps."""
     lines = [
-        f"2025-03-0{i} 09:3{i}:23,890 - INFO - Training completed. Final loss: 0.{8 - i}51\n{row.format(i=i)}\n"
+        f"2025-03-0{i} 09:3{i}:23,890 - INFO - Training completed. Average loss: 0.{8 - i}51\n{row.format(i=i)}\n"
         f" [ 12 30{i}   4]]\n2025-03-0{i} 09:5{i}:29,182 - INFO -   eval_recall   : 0.80{i}\n"
         for i in range(1, 5)
     ]
     log = read("".join(lines))
     assert log.records["loss"].to_list() == [0.751, 0.651, 0.551, 0.451]
     assert log.records["step"].to_list() == log.evals["step"].to_list() == [None] * 4
+
+
+@pytest.mark.parametrize("loss", ["Training Loss = {:.4f} lr = 0.001", "Avg loss: {:.4f}"])
+@pytest.mark.parametrize("untold", [1, 8, 9])
+def test_time_of_an_epoch_is_no_header_where_each_epoch_has_one(
+    loss: str, untold: int, read: Callable[..., Any]
+) -> None:
+    """One of the lines that say how long it took may be missing."""
+    lines = [
+        f"Epoch [{e}/8]\n{loss.format(9 / e)}\n" + f"Epoch {e} took {e}1.89 seconds\n" * (e != untold)
+        for e in range(1, 9)
+    ]
+    log = read("".join(lines))
+    assert log.records.select("step", "loss").rows() == [(e, round(9 / e, 4)) for e in range(1, 9)]
+
+
+def test_second_time_of_an_epoch_makes_no_record(read: Callable[..., Any]) -> None:
+    lines = [
+        f"Epoch {e} of 12 - train_loss:{9 / e:.4f}; 3{e}.5s\nEpoch {e} took 4{e}.28 seconds\n"
+        for e in range(1, 10)
+    ]
+    log = read("".join(lines))
+    assert log.records["loss"].to_list() == [round(9 / e, 4) for e in range(1, 10)]
+    assert log.records["dt_ms"].to_list() == [30_500.0 + 1000 * e for e in range(1, 10)]
