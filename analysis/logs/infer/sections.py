@@ -97,11 +97,21 @@ def find(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Sections | 
     alike = [h for h in headings if re.sub(rb"\d+", b"0", h.text) in texts]
     is_proven = (
         min(len(trains), len(evaluates)) >= _FEWEST
+        and _come_in_turn(trains, evaluates)
         and len(above) >= _MOSTLY * len(records)
         and len(kept) >= _MOSTLY * sum(heading.number <= last for heading in alike)
         and len(texts) <= 2 * _MOST_TEXTS
     )
     return Sections(tuple(alike)) if is_proven else None
+
+
+def _come_in_turn(trains: Sequence[_Heading], evaluates: Sequence[_Heading]) -> bool:
+    """Whether a section of the training stands between those of one held-out set, but for a few that are torn off.
+
+    Else the training goes on below an evaluation without a heading, and `Start training` stands above all of it.
+    """
+    texts = {re.sub(rb"\d+", b"0", heading.text) for heading in evaluates}
+    return len(evaluates) <= len(texts) * (len(trains) / _MOSTLY + 1)
 
 
 def _within(
@@ -110,14 +120,21 @@ def _within(
     recording: Sequence[Candidate],
     candidates: Sequence[Candidate],
 ) -> list[int]:
-    """Leaves out records with a learning rate below the result of a test: they train again, without a heading."""
+    """Leaves out records below the result of a test: they train again, without a heading.
+
+    They have a learning rate, or the result stands above all of them.
+    """
     rated = {number for line in recording if "lr" in line.columns for number in line.shape.lines}
     results = sorted(n for line in candidates if line.role == "eval" for n in line.shape.lines)
+    first: dict[int, int] = {}
     within = []
     for number in records:
         at = next(iter(_above(headings, [number])), None)
-        heading = None if at is None or number not in rated else headings[at]
-        is_over = heading and heading.held_out and bisect(results, number) > bisect(results, heading.number)
+        if at is None:
+            within.append(number)
+            continue
+        begins = number if number in rated else first.setdefault(at, number)
+        is_over = headings[at].held_out and bisect(results, begins) > bisect(results, headings[at].number)
         if not is_over:
             within.append(number)
     return within

@@ -179,3 +179,15 @@ def test_losses_below_headings_of_epochs_are_told_apart_in_a_log_of_any_length(
     validated = log.evals.filter(name="val_loss")
     assert validated["step"].to_list() == [*range(4, epochs, 5)]
     assert validated["value"].to_list() == [round(4 / (e + 1), 6) for e in range(4, epochs, 5)]
+
+
+@pytest.mark.parametrize("heading", ["Validating...", "Evaluation:"])
+def test_start_of_each_training_heads_no_section(heading: str, read: Callable[[str], Log]) -> None:
+    """Below the evaluations between its records the training goes on without a heading."""
+    lines = ["Start training"]
+    for step in range(1, 31):
+        lines += [f"Iteration {step} avg_loss: {9 / step:.4f}, lr: 0.001"]
+        lines += [heading, f"validation loss: {8 / step:.4f}", "ETA: 0:12:02"] * (step % 6 == 0)
+    log = read("\n".join(lines * 2) + "\n")
+    assert log.records["step"].to_list() == [*range(1, 31)] * 2
+    assert log.evals.height == 10
