@@ -163,7 +163,7 @@ def _inferred(
     """The format of the chosen shapes; the others must not look like them."""
     others = [c.shape for c in candidates if c.shape is not main.shape]
     others = [shape for shape in others if not is_torn(shape, main.shape)]
-    text = _toml(chosen, main, title, [shape for shape in others if shape.slots > 1])
+    text = _toml(chosen, main, title, others)
     text = "\n".join([text, *(table.toml() for table in above)])
     records = [c for c in chosen if c.role in RECORDS]
     metrics = dict.fromkeys(column for c in records for column in c.changing)
@@ -297,7 +297,7 @@ def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequ
     head = f"title = {quoted(title)}\ngrammar = 'inferred from the log itself'\n"
     counts: dict[str, int] = {}
     tables = []
-    unlike = [shape.example for shape in others]
+    unlike = [shape.example for shape in others if shape.slots > 1]
     left = [shape for shape in others if shape not in {line.shape for line in chosen}]
     for line in chosen:
         counts[line.role] = counts.get(line.role, 0) + 1

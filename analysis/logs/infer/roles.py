@@ -18,7 +18,8 @@ from gputel.analysis.logs.infer.settings import is_printed
 from gputel.analysis.logs.infer.torn import is_glued, is_torn
 
 SUMMARY = re.compile(
-    rb"(?i)\b(?:best|minimum|maximum|finished|summary|sanity|total training|training took|early stop|train_runtime)"
+    rb"(?i)\b(?:best|minimum|maximum|finished|summary|sanity|total training|training took|early stop|train_runtime"
+    rb"|(?:over|across|all) (?:the )?folds)"
     rb"|^\W*wandb:"
 )
 
@@ -48,7 +49,7 @@ def evaluates_each(line: Candidate, main: Candidate, header: Candidate | None) -
 
 def _is_copy(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A summary, which repeats what was printed before, or a record that breaks off or has text behind it."""
-    is_rare = line.shape.count <= max(2, main.shape.count // 50)
+    is_rare = line.shape.count <= max(2, main.shape.count // 50, main.trainings)
     sums_up = is_rare and _sums_up(line) and not _sums_up(main)
     return sums_up or is_torn(line.shape, main.shape) or is_glued(line.shape, main.shape)
 
@@ -61,9 +62,13 @@ def _lists_kinds(line: Candidate, *_: Candidate | None) -> bool:
 
 
 def _is_known_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
-    """An epoch's own line in a log whose records say where they stand without it."""
-    stated = main.place is not None and main.place.column in ("step", "epoch")
-    return line.role == "epoch" and stated and not main.restarts and not _heads(line, main)
+    """An epoch's own line in a log whose records say where they stand; they fall between trainings alone."""
+    if line.role != "epoch" or main.place is None or _heads(line, main):
+        return False
+    says_so = main.place.column in ("step", "epoch") or line.is_over
+    last = main.shape.lines[len(main.shape.rows) - 1]  # that is kept
+    epochs = sum(number < last for number in line.shape.lines)
+    return says_so and (not main.falls or 2 * main.falls < epochs)
 
 
 def _heads(line: Candidate, main: Candidate) -> bool:
@@ -101,6 +106,9 @@ def _evaluates_epoch(line: Candidate, main: Candidate, header: Candidate | None)
 def _evaluates_again(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
     """A line with both losses, `Train: 2.5 Val: 2.7`, below records that have a loss of their own."""
     both = {"loss", "val_loss"} <= {*line.columns} and line.role == "mixed" and line.shape.count > 1
+    both = (
+        both and line.shape.words[: main.shape.slots] != main.shape.words[:-1]
+    )  # a record that also evaluates
     trains = "loss" in main.columns and "val_loss" not in main.columns
     return both and trains and line.place is None and header is None
 
@@ -245,7 +253,7 @@ def _opens_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line above the records of its epoch, `epoch 3 lr 0.1`, where their counter begins anew with each epoch."""
     measures = any(MEASURE.search(cell.column or "") for cell in line.metrics)
     opens = line.shape.first < main.shape.first and line.shape.count > 1 and not measures
-    begins = main.restarts or {"epoch", "index"} <= {*main.columns}
+    begins = main.falls > 0 or {"epoch", "index"} <= {*main.columns}
     return opens and begins and line.place is not None and line.place.column == "epoch"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from gputel.analysis.logs.log import Log
 
 
@@ -29,3 +31,12 @@ def test_loss_of_an_evaluation_is_read_behind_any_prefix(read: Callable[[str], L
     """The words before it are no part of its name."""
     log = read(epochs("saved {0}.pt").replace("INFO:run:", "2024-05-01 10:00:00 INFO run "))
     assert log.evals.filter(name="val_loss")["value"].to_list() == [0.9301, 0.8301, 0.7301]
+
+
+@pytest.mark.parametrize("name", ["Best Valid_Loss", "Lowest Valid_Loss"])
+def test_longer_name_of_a_lone_figure_is_another_one(name: str, read: Callable[[str], Log]) -> None:
+    lines = [
+        f"step {s} loss={9 / s:.4f}\n" + f"Valid_Loss={8 / s:.4f}\n" * (s % 5 == 0) for s in range(1, 31)
+    ]
+    log = read("".join(lines) + f"{name}=0.1234\nTraining finished\n")
+    assert log.evals["value"].to_list() == [round(8 / s, 4) for s in range(5, 31, 5)]

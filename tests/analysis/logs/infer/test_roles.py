@@ -333,3 +333,13 @@ def test_row_of_numbers_below_lines_of_both_losses_is_no_evaluation(read: Read) 
     both = "".join(f"{i}-Epoch train err:{8 / i:.4f} test err:{9 / i:.4f}\n" for i in range(1, 4))
     log = read(f"{records}{both}J =\n\n   1.5363e-02   1.0495e-02   7.1697e-03   4.8980e-03   3.3461e-03\n")
     assert max(log.evals["line"], default=0) <= 13
+
+
+@pytest.mark.parametrize("trainings", [1, 3])
+@pytest.mark.parametrize(
+    "line", ["Best model at epoch 3 with val acc 0.7{n}43", "Average accuracy over folds: 0.7{n}43"]
+)
+def test_summary_of_each_training_is_no_evaluation(line: str, trainings: int, read: Read) -> None:
+    epochs = [f"Epoch {e}/4, Train loss: {9 / e:.4f}, Val loss: {8 / e:.4f}" for e in range(1, 5)]
+    text = "".join("\n".join([*epochs, line.format(n=n)]) + "\n" for n in range(trainings))
+    assert {*read(text).evals["name"]} == {"val_loss"}
