@@ -89,6 +89,8 @@ class Counting:
             line.cells.setdefault("total_steps", line.cells["epochs"])
         if "epoch" not in line.cells:
             line.cells.update(self._announced.of_record(line.rank, None, before, is_index=False))
+        elif self._announced.current(line.rank):  # `Epoch 3 done` may have said that the one before is over
+            self._announced.name(line.cells["epoch"], line.rank)
         self._epochs_are_steps = self._epochs_are_steps or "epoch" in line.cells
         self._reached = line.cells.get("epoch")
         return self._reached

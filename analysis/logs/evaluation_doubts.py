@@ -132,7 +132,10 @@ def fall(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def twice(log: ParsedRows) -> Iterator[Doubt]:
-    """A step with two values of a measure that has one at every other, but for the last: one is of another step."""
+    """A step with two values of a measure that has one at every other: one of them is of another step.
+
+    The last step may be tested once more, and the first has what was measured before the training.
+    """
     row_of = ["phase", "attempt", "rank", "pass", "name"]
     rows = log.evals.filter(pl.col("step").is_not_null())
     if rows.height <= ROW or not rows.select("name", "step", "rank").is_duplicated().any():
@@ -140,11 +143,17 @@ def twice(log: ParsedRows) -> Iterator[Doubt]:
     steps = (
         _with_passes(log, rows)
         .group_by(*row_of, "step", maintain_order=True)
-        .agg(pl.col("value").n_unique().alias("values"), pl.col("line").last())
+        .agg(
+            pl.col("value").n_unique().alias("values"),
+            pl.col("line").last(),
+            pl.col("line").first().alias("opens"),
+        )
     )
+    begins: Any = log.records["line"].min() or 0
     is_last = pl.col("step") == pl.col("step").max().over(row_of)
+    is_first = (pl.col("step") == pl.col("step").min().over(row_of)) & (pl.col("opens") < begins)
     has_one = (pl.len().over(row_of) > ROW) & ((pl.col("values") == 1).mean().over(row_of) >= ONE)
-    twice = steps.filter((pl.col("values") > 1) & ~is_last & has_one)
+    twice = steps.filter((pl.col("values") > 1) & ~is_last & ~is_first & has_one)
     for name, step, line in twice.select("name", "step", "line").head(1).rows():
         yield about_reading(
             "evaluated-twice",

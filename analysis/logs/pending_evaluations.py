@@ -102,6 +102,7 @@ class OpeningEvaluations:
         """The evaluations of a training that is over, with their steps; `below` are those below its last record."""
         are_above = any(each.are_given_by(self._names) for each in below)
         for each, step, place in self.led:
-            is_later = each.last_step is not None and each.place == place  # than the first record
-            yield each, each.last_step if are_above and is_later and each.last_step else step, place
+            is_later = each.place == place  # than the first record
+            above = each.last_step if are_above and is_later else None
+            yield each, step if above is None else above, place
         self.led, self._place = [], None

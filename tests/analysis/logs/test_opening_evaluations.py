@@ -31,6 +31,15 @@ def test_evaluations_above_the_first_and_below_the_last_epoch_are_of_the_epoch_a
     assert placed(log) == [(1, 1, 4.5), (1, 1, 4.375), (1, 2, 4.25), (1, 3, 4.125)]
 
 
+def test_evaluation_above_epoch_0_leaves_the_others_in_their_epochs(read: Callable[..., Any]) -> None:
+    lines = [
+        line for e in range(9) for line in (f"Epoch {e} loss: {4 - e / 9:.3f}", f"val loss: {5 - e / 9:.3f}")
+    ]
+    log = read("\n".join(["val loss: 7.125", *lines]) + "\n")
+    assert log.evals["step"].to_list() == [0, *range(9)]
+    assert not log.doubts
+
+
 def test_evaluations_that_none_follows_are_of_the_epoch_below(read: Callable[..., Any]) -> None:
     log = read("\n".join(training(4.0, below=False)) + "\n")
     assert placed(log) == [(1, 1, 4.5), (1, 2, 4.375), (1, 3, 4.25)]
