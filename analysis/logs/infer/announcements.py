@@ -22,9 +22,8 @@ from gputel.analysis.logs.patterns import lazy_regex
 
 _ABOVE = 4  # lines between the announcement and the first line of the loop
 _ANNOUNCES = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|val|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
-_COLUMNS = lazy_regex(
-    rb"(?i)(?<![a-z])train(?:ing)?\s*(?:\||\t|\s\s)"
-)  # `Training | Validation` heads a table
+# of both sets: `Training | Validation` heads a table, and `train samples: 450, val samples: 50` are sizes
+_BOTH_SETS = lazy_regex(rb"(?i)(?<![a-z])train(?:ing)?(?:\s*(?:\||\t|\s\s)|(?: \w+)? ?[=:] ?\d)")
 _FIGURE = lazy_regex(rb"[=:] *\d|\d\.\d")  # an evaluation that gives one is over
 # whole numbers that an announcement may give
 SIZE = lazy_regex(
@@ -145,7 +144,7 @@ def announcement(lines: Sequence[bytes], number: int) -> str | None:
     """The line above that says that an evaluation begins, and measures nothing itself."""
     for stamped in lines[max(0, number - _ABOVE) : number][::-1]:
         line = _STAMP.sub(b"", stamped)
-        if _FIGURE.search(SIZE.sub(b"", line)) or len(line) > _LONGEST or _COLUMNS.search(line):
+        if _FIGURE.search(SIZE.sub(b"", line)) or len(line) > _LONGEST or _BOTH_SETS.search(line):
             return None
         if _ANNOUNCES.search(english(line)):
             return line.decode(errors="replace").strip()

@@ -55,7 +55,9 @@ def header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None
     above = [
         line
         for line in candidates
-        if line.role in ("place", "other", "train") and _says_step(line) and not line.shape.is_bar
+        if line.role in ("place", "other", "train")
+        and _says_step(line)
+        and not (line.shape.is_bar or line.saves)
     ]
     last = main.shape.lines[-1]
     near = [

@@ -28,6 +28,7 @@ _ACCURACY = re.compile(
     r"(?i)\b(?:train(?:ing)?[ _])?(?:acc|accuracy|error[ _]rate|f1|auc|m?iou|dice|psnr|bleu)\b"
 )
 _LEARNED = re.compile(r"(?i)(?:^|[\W_])(?:recon\w*|kld?|pi)(?:$|[\W_])")  # by an autoencoder, or an actor
+_SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
 _OVER = re.compile(rb"(?i)\b(?:finish\w*|done|end(?:s|ed)?|complet\w*|over|took|elapsed)\b")
 _ERROR = re.compile(r"(?i)\b(?:err|error)\b")
 
@@ -88,6 +89,11 @@ class Candidate:
     def is_over(self) -> bool:
         """Whether it says that what it names is over: `Epoch 3 done`."""
         return _OVER.search(self.shape.spoken) is not None
+
+    @property
+    def saves(self) -> bool:
+        """Whether it begins with what was done to a checkpoint: `Saved step 100`."""
+        return _SAVES.match(self.shape.words[0]) is not None
 
     @property
     def falls(self) -> int:

@@ -60,7 +60,7 @@ def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes])
     ]
     counting = [c for c in candidates if c.role in ("train", "mixed") and c.loses]
     announced = [c for c in counting if "epoch" not in c.columns and _is_announced(c, lines)]
-    totals = {total(c) for c in counting if c not in announced}
+    totals = {total(c) for c in counting if c not in announced and c.shape.count > 1}
     loops = [c for c in announced if totals - {total(c)} or (totals and total(c) is None)]
     if any(c.role == "eval" for c in candidates):
         training = [c for c in candidates if c.role in ("train", "mixed") and c.loses]

@@ -13,7 +13,6 @@ from gputel.analysis.logs.infer import blocks
 from gputel.analysis.logs.infer.both_sets import measures_both, mirrors
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.other_domains import learns
-from gputel.analysis.logs.infer.roles import SAVES
 from gputel.analysis.logs.patterns import lazy_regex
 
 _TRAINS = lazy_regex(rb"(?i)(?<![a-z])train(?:ing)?(?![a-z])")
@@ -127,7 +126,7 @@ def _is_alive(line: Candidate, few: bool) -> bool:
     if line.place and "loss" in line.columns and line.shape.count < 3:
         rich = len({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu"} & set(line.columns)) > 2
         goes_on = few or rich or _validates_twice(line)
-        return goes_on and not (line.is_quoted or SAVES.match(line.shape.words[0]))
+        return goes_on and not (line.is_quoted or line.saves)
     return line.shape.count > 1 and line.speaks and (bool(line.changing) or _stands_still(line))
 
 

@@ -27,7 +27,6 @@ _TRAINS = re.compile(rb"(?i)\W*train(?:ing)?(?![a-z])")
 _CHANGES = re.compile(
     rb"(?i)\b(?:chang|adjust|reduc|decreas|lower|drop|decay)\w*[^.:=]{0,30}\b(?:lr\b|learning[ _]rate)"
 )
-SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
 _OF_CHECKPOINT = re.compile(rb"(?i)\W*(?:checkpoint|ckpt|snapshot)\b")  # what was measured before
 _SPOKEN = frozenset({"loss", "lr", "grad_norm", "tok_per_sec"})
 # repeats an evaluation
@@ -83,10 +82,14 @@ def _heads(line: Candidate, main: Candidate) -> bool:
 def _is_evaluation(line: Candidate, *_: Candidate | None) -> bool:
     """An evaluation with a figure, and not the best one so far once more."""
     lone = line.shape.count == 1 and _OF_CHECKPOINT.match(line.shape.words[0])
-    repeats = (
-        SAVES.match(line.shape.words[0]) or lone or (line.place is None and _BEST.search(line.shape.spoken))
-    )
+    repeats = line.saves or lone or (line.place is None and _BEST.search(line.shape.spoken))
     return line.role == "eval" and line.is_measured and (line.is_result or not repeats)
+
+
+def _evaluates_too(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A record with an evaluation behind it, `Epoch 3, loss: 2.5 - val_loss: 2.7`, as not each of them has."""
+    goes_on = line.shape.words[: main.shape.slots] == main.shape.words[:-1]
+    return goes_on and line.role == "mixed" and main.role == "train"
 
 
 def _gives_result(line: Candidate, *_: Candidate | None) -> bool:
@@ -129,7 +132,7 @@ def _is_part(line: Candidate, main: Candidate, header: Candidate | None) -> bool
 
 def _is_no_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line that lacks what a record has or says what was saved, an example in a text, the mean over an epoch."""
-    if SAVES.match(line.shape.words[0]):
+    if line.saves:
         return True
     speaks = line.speaks or (_begins_alike(line, main) and bool(_shared(line, main)))
     lacks = (line.place is None and not _says_the_same(line, main)) or not line.evidence or not speaks
@@ -273,6 +276,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_is_known_epoch, None),
     (lambda line, *_: line.role == "epoch", "epoch"),
     (_is_evaluation, "eval"),
+    (_evaluates_too, "train"),
     (announcements.says_where, "tested"),
     (_gives_result, "eval"),
     (lambda line, *_: line.role == "eval", None),

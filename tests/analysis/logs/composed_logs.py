@@ -55,11 +55,15 @@ BETWEEN = (
     "Saving model to out/epoch_{e}.pt", "EarlyStopping counter: 2 out of 10", "-" * 40, "", "Learning rate: 0.001",
     "Best model saved", "Epoch {e} took {s:.2f} seconds", "=> saving checkpoint", "time elapsed: {s:.1f}s",
     "Validation loss decreased ({s:.6f} --> {s:.6f}).  Saving model ...", "*** epoch {e} done ***", "ETA: 1:12:03",
+    "Saved checkpoint at step {e}00", "Epoch {e} finished", "Best so far: {s:.4f} (epoch {e})",
+    "grad norm: {s:.3f}", "Memory: 12.5 GB", "lr adjusted to 0.0005", "New best model!",
+    "Elapsed: 0:02:12, remaining: 0:09:30",
 )  # fmt: skip
 BELOW = (
     "Training complete in 12m 30s", "Done.", "Best val acc: {x:.4f}", "Total time: 123.45s", "Best epoch: 3",
     "Best validation loss: {x:.4f} at epoch 3", "Best model at epoch 3 with val acc {x:.4f}", "Finished in 3h 2m",
-    "Average accuracy over folds: {x:.4f}",
+    "Average accuracy over folds: {x:.4f}", "Mean loss: {x:.4f}", "best_val_loss={x:.4f}, best_epoch=3",
+    "Test accuracy of the best model: {x:.4f}",
 )  # fmt: skip
 BEGINNINGS = (
     "",

@@ -171,3 +171,12 @@ def test_second_time_of_an_epoch_makes_no_record(read: Callable[..., Any]) -> No
     log = read("".join(lines))
     assert log.records["loss"].to_list() == [round(9 / e, 4) for e in range(1, 10)]
     assert log.records["dt_ms"].to_list() == [30_500.0 + 1000 * e for e in range(1, 10)]
+
+
+def test_step_of_a_saved_checkpoint_is_no_step_of_the_records(read: Callable[..., Any]) -> None:
+    lines = [
+        f"[Epoch {e}/6]\nTrain Loss: {9 / e:.4f} || lr: 0.001\n"
+        + f"Saved checkpoint at step {e}00\n" * (e > 1)
+        for e in range(1, 7)
+    ]
+    assert read("".join(lines)).records["step"].to_list() == [*range(1, 7)]

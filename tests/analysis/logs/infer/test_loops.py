@@ -349,3 +349,17 @@ def test_long_rows_of_a_test_with_averages_so_far_are_batches(
     )
     assert {*log.evals["name"]} == figures
     assert log.records.height == 29
+
+
+def test_mean_that_sums_up_a_log_makes_no_evaluation_of_its_records(read: Callable[[str], Log]) -> None:
+    """The line above them names both sets, and says nothing of a loop."""
+    epochs = "".join(f"[00{e}/4], Train loss: {9 / e:.4f}, Val loss: {8 / e:.4f}\n" for e in range(1, 5))
+    log = read("train samples: 45000, val samples: 5000\n" + epochs + "Mean loss: 0.3128\n")
+    assert log.records["loss"].to_list() == [9.0, 4.5, 3.0, 2.25]
+    assert log.evals["value"].to_list() == [8.0, 4.0, 2.6667, 2.0]
+
+
+def test_sizes_of_both_sets_announce_no_evaluation(read: Callable[[str], Log]) -> None:
+    steps = "".join(f"Step {s}, Avg loss: {9 - s / 100:.4f} || lr: 0.001\n" for s in range(0, 240, 10))
+    log = read(("train samples: 45000, val samples: 5000\n" + steps + "Mean loss: 0.3128\n") * 3)
+    assert log.records["step"].to_list() == [*range(0, 240, 10)] * 3
