@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,17 @@ from gputel.analysis.logs.formats import patterns as patterns_of
 from gputel.analysis.logs.lines import Chunk, Splitter, keep
 from gputel.analysis.logs.notebooks import NotebookText
 from gputel.analysis.logs.outcome import Outcome, ends_with_record, strange, unread
-from gputel.analysis.logs.patterns import MEASURES, Engine, EngineResult, Field, Hits, Pattern, Reject
+from gputel.analysis.logs.patterns import (
+    MEASURES,
+    NOTHING_READ,
+    AlreadyRead,
+    Engine,
+    EngineResult,
+    Field,
+    Hits,
+    Pattern,
+    Reject,
+)
 from gputel.analysis.logs.prefixes import PREFIX
 from gputel.analysis.logs.read_lines import ReadLines
 from gputel.analysis.logs.records import Assembler
@@ -34,7 +44,7 @@ from gputel.analysis.logs.unread_lines import UnreadLines
 if TYPE_CHECKING:
     from gputel.analysis.logs.infer import Inferred
 
-    Infer = Callable[..., Inferred | None]
+    Infer = Callable[[bytes, AlreadyRead], Inferred | None]
 
 SAMPLES = (1 << 20, 8 << 20)  # bytes after which to infer an unknown format; after the last it is given up
 # A word that settings have: only lines with one are searched for them.
@@ -289,10 +299,11 @@ class Parser:
         if not nothing and self.records.begun:
             some = candidates(lines, lambda: b"".join([c.texts() for c in self._kept]))
             names = {name: what.source for name, what in self.records.sources.items()}
-            read = (self.records.count, self.records.passes, names)
-            return self._infer(some, *read) if may_recur_or_measure(some) else None
-        inferred = self._infer(lines, 0, 0)
-        return inferred if inferred or lines.count(b"\n") < LONG else self._infer(candidates(lines), 0, 0)
+            read = AlreadyRead(self.records.count, self.records.passes, names)
+            return self._infer(some, read) if may_recur_or_measure(some) else None
+        inferred = self._infer(lines, NOTHING_READ)
+        long = lines.count(b"\n") >= LONG
+        return inferred or (self._infer(candidates(lines), NOTHING_READ) if long else None)
 
     def _is_nothing(self) -> bool:
         """Whether the matching formats read nothing, or passed over the losses: the log is in none of them."""
@@ -371,10 +382,8 @@ def _is_ready(chunks: list[Chunk]) -> bool:
     return len(chunks) == 1 and chunks[0].starts is not None and chunks[0].data.endswith(b"\n")
 
 
-def infer(
-    sample: bytes, records: int, passes: int, names: Mapping[str, str] | None = None
-) -> Inferred | None:
+def infer(sample: bytes, read: AlreadyRead) -> Inferred | None:
     """Infers a format; the import waits until it is needed, as most logs are of a known format."""
     from gputel.analysis.logs import infer as guess
 
-    return guess.infer(sample, records=records, passes=passes, names=names)
+    return guess.infer(sample, read=read)

@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, AnyStr, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -193,6 +194,17 @@ class EngineResult(NamedTuple):
     lines: int
     hits: list[Hits]
     rejects: list[Reject]
+
+
+class AlreadyRead(NamedTuple):
+    """What known formats have read of a log whose other lines may have a format of their own."""
+
+    records: int = 0
+    passes: int = 0  # in which their steps began again
+    names: Mapping[str, str] = MappingProxyType({})  # printed, by column
+
+
+NOTHING_READ = AlreadyRead()
 
 
 class Engine(Protocol):

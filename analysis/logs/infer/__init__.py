@@ -8,7 +8,7 @@ record, another record, or none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gputel.analysis import text
@@ -41,7 +41,7 @@ from gputel.analysis.logs.infer.slots import words_before
 from gputel.analysis.logs.infer.torn import is_torn
 from gputel.analysis.logs.line_prefixes import strip_prefixes
 from gputel.analysis.logs.names import legal
-from gputel.analysis.logs.patterns import RECORDS, lazy_regex
+from gputel.analysis.logs.patterns import NOTHING_READ, RECORDS, AlreadyRead, lazy_regex
 
 MOST_LINES = 40_000
 MOST_SHAPES = 1_000
@@ -87,24 +87,14 @@ class Inferred:
         )
 
 
-def infer(
-    data: bytes,
-    title: str = "inferred",
-    records: int = 0,
-    passes: int = 0,
-    names: Mapping[str, str] | None = None,
-) -> Inferred | None:
+def infer(data: bytes, title: str = "inferred", read: AlreadyRead = NOTHING_READ) -> Inferred | None:
     """Infers the format of clean lines; None where nothing in them looks like training.
 
-    Other formats have read this many `records` of the same log, whose steps began again in so many `passes`, with
-    these printed `names` of columns. The lines that are left must then say more to be records.
+    Where other formats have read records of the same log, the lines that are left must say more to be records.
     """
     lines = data.split(b"\n", MOST_LINES)[:MOST_LINES]
     bare = strip_prefixes(lines)
-    shapes = _frequent(line_shapes(lines, bare))
-    crowded = len(shapes) > _CROWD
-    made = [c for shape in shapes if (c := make_candidate(shape, bare, crowded=crowded))]
-    every = [each for candidate in made for each in settings_of_measures.apart(candidate)]
+    every = _made(lines, bare)
     candidates = loops.without_evaluations(short_sets.with_evaluations(every), bare)
     candidates = score_blocks.with_scores_below(candidates)
     candidates = other_domains.without_others(without_settings(candidates, bare), bare)
@@ -114,26 +104,48 @@ def infer(
     if main:
         record, main = main, renamed.of_evaluated(main, candidates)
         candidates = [main if line is record else line for line in candidates]
-    if records and not (main and main_line.stands_beside(main, records, passes)):
-        chosen = with_sets([replace(c, role="eval") for c in candidates if _evaluates_beside(c)], names)
-        if not any(c.place for c in chosen):
-            chosen += blocks.epochs_over(candidates, passes)
+    if read.records and not (main and main_line.stands_beside(main, read)):
+        chosen = _evaluating(candidates, read)
         main = max(chosen, key=lambda c: c.shape.count, default=None)
     else:
         chosen = _chosen(candidates, main, lines) if main else []
     if main is None or not chosen:
         return None
     bars = [line for line in chosen if line.role == "bar"]
-    nameless = [bar for bar in bars if "epoch" not in bar.columns]
-    passes = blocks.passes(nameless[0]) if len(nameless) == 1 else passes
-    if (records or nameless) and (ends := blocks.first_below_passes(main, passes)) is not None:
-        chosen = [replace(line, ends=ends) if line.shape is main.shape else line for line in chosen]
+    chosen = _below_passes(chosen, main, bars, read)
     opening = [c for c in chosen if not c.metrics and c.role != "tested"]
     headings = [*found.tables()] if found else announcements.patterns(main, bare, opening, bars)
     chosen = [c for c in chosen if not (headings and c.role == "tested")]  # they announce a loop
     if border := boxes.border(chosen, main, bare):
         chosen, headings = boxes.without_opener(chosen), [*headings, border]
     return _inferred(every, [*chosen, *_beside(candidates, chosen, main, found)], main, title, headings)
+
+
+def _made(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[Candidate]:
+    """A candidate for each shape in which something can matter, and for each setting of its measures."""
+    shapes = _frequent(line_shapes(lines, bare))
+    crowded = len(shapes) > _CROWD
+    made = (c for shape in shapes if (c := make_candidate(shape, bare, crowded=crowded)))
+    return [each for candidate in made for each in settings_of_measures.apart(candidate)]
+
+
+def _evaluating(candidates: Sequence[Candidate], read: AlreadyRead) -> list[Candidate]:
+    """The lines that evaluate beside the records of other formats, or say that their epochs are over."""
+    evals = [replace(c, role="eval") for c in candidates if _evaluates_beside(c)]
+    chosen = with_sets(evals, read.names)
+    return chosen if any(c.place for c in chosen) else [*chosen, *blocks.epochs_over(candidates, read.passes)]
+
+
+def _below_passes(
+    chosen: list[Candidate], main: Candidate, bars: Sequence[Candidate], read: AlreadyRead
+) -> list[Candidate]:
+    """Marks the main line where it stands below each pass of a bar that names no epoch."""
+    nameless = [bar for bar in bars if "epoch" not in bar.columns]
+    passes = blocks.passes(nameless[0]) if len(nameless) == 1 else read.passes
+    ends = blocks.first_below_passes(main, passes) if read.records or nameless else None
+    if ends is None:
+        return chosen
+    return [replace(line, ends=ends) if line.shape is main.shape else line for line in chosen]
 
 
 def _beside(

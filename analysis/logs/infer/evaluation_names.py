@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.dialects import FULL_TOTALS, PART_LOSS, SETS
@@ -17,7 +18,9 @@ _HELD_OUT = re.compile(rb"(?i)(?<![a-z])(?:(?P<test>test(?:ing)?)|(?P<dev>dev)|v
 _CLASS = re.compile(rb"(?P<label>[A-Za-z][\w/-]*)\s*:\s+[A-Za-z]\w*\s*[:=]\s*$")  # `LOC: precision: `
 
 
-def with_sets(chosen: Sequence[Candidate], names: Mapping[str, str] | None = None) -> list[Candidate]:
+def with_sets(
+    chosen: Sequence[Candidate], names: Mapping[str, str] = MappingProxyType({})
+) -> list[Candidate]:
     """Names the measures of a second set apart, where lines of the first give the same ones.
 
     Without such lines a test at the end of a run is its evaluation. Lines of other formats gave columns of these
@@ -25,7 +28,7 @@ def with_sets(chosen: Sequence[Candidate], names: Mapping[str, str] | None = Non
     """
     sets = {line: _held_out(line) for line in chosen if line.role == "eval"}
     beside = [(column, of) for line in chosen if line.role in RECORDS for column, of in _sets_beside(line)]
-    beside += [(c, _set(name.encode()) or "val") for c, name in (names or {}).items() if is_evaluation(c)]
+    beside += [(c, _set(name.encode()) or "val") for c, name in names.items() if is_evaluation(c)]
     all_sets = {*sets.values(), *(of for _, of in beside)}
     first = next((held_out for held_out in ("val", "dev") if held_out in all_sets), None)
     validated = {column for line, of in sets.items() if of and of == first for column in line.columns}

@@ -13,7 +13,7 @@ from gputel.analysis.logs.infer import blocks
 from gputel.analysis.logs.infer.both_sets import measures_both, mirrors
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.other_domains import learns
-from gputel.analysis.logs.patterns import lazy_regex
+from gputel.analysis.logs.patterns import AlreadyRead, lazy_regex
 
 _TRAINS = lazy_regex(rb"(?i)(?<![a-z])train(?:ing)?(?![a-z])")
 _FINAL = lazy_regex(r"(?i)final ")
@@ -53,17 +53,18 @@ def choose(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate
     return heaviest if heaviest.place else max(whole, key=weight, default=heaviest)
 
 
-def stands_beside(main: Candidate, records: int, passes: int) -> bool:
+def stands_beside(main: Candidate, read: AlreadyRead) -> bool:
     """Whether it is a second kind of record in a log of a known format: frequent, with step and loss.
 
     Without a step it must be the usual kind of record, and the known ones the exception. A line with the loss of
     the epoch below each pass of a bar is none of the bar's many counts.
     """
-    if "loss" in main.columns and blocks.first_below_passes(main, passes) is not None:
+    if "loss" not in main.columns:
+        return False
+    if blocks.first_below_passes(main, read.passes) is not None:
         return True
-    if main.place is None:
-        return "loss" in main.columns and main.shape.count >= 3 * records
-    return main.place is not None and "loss" in main.columns and main.shape.count >= max(3, records // 10)
+    least = 3 * read.records if main.place is None else max(3, read.records // 10)
+    return main.shape.count >= least
 
 
 def _without_loss(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | None:
