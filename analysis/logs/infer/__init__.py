@@ -40,7 +40,7 @@ from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_un
 from gputel.analysis.logs.infer.slots import words_before
 from gputel.analysis.logs.infer.torn import is_torn
 from gputel.analysis.logs.line_prefixes import strip_prefixes
-from gputel.analysis.logs.names import legal
+from gputel.analysis.logs.names import is_evaluation, legal
 from gputel.analysis.logs.patterns import NOTHING_READ, RECORDS, AlreadyRead, lazy_regex
 
 MOST_LINES = 40_000
@@ -196,7 +196,8 @@ def _frequent(all_shapes: Sequence[LineShape]) -> list[LineShape]:
 
 
 def _evaluates_beside(line: Candidate) -> bool:
-    """Whether it evaluates, in a log of a known format: it recurs with other values, or says only the loss.
+    """Whether it evaluates, in a log of a known format: it recurs with other values, or says only
+    the loss, or that and scores of its set.
 
     A lone `loss = 0.72` below a heading repeats one of the figures beside it, but `Train loss: 0.72` is the mean of
     an epoch. Without a word for evaluating, a score that is computed on held-out data must say its place.
@@ -209,7 +210,9 @@ def _evaluates_beside(line: Candidate) -> bool:
     if line.role == "other" and line.place and not line.place.guessed and line.scores_held_out:
         return again and not SUMMARY.search(line.shape.spoken)
     says = EVALUATION.search(line.shape.spoken) and not SUMMARY.search(line.shape.spoken)
-    bare = line.columns == ["val_loss"] and line.is_terse and bool(says)
+    bare = (
+        "val_loss" in line.columns and all(map(is_evaluation, line.columns)) and line.is_terse and bool(says)
+    )
     return line.role in ("eval", "mixed") and line.is_measured and (again or bare)
 
 

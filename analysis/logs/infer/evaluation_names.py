@@ -15,6 +15,7 @@ from gputel.analysis.logs.names import is_evaluation, legal
 from gputel.analysis.logs.patterns import RECORDS
 
 _HELD_OUT = re.compile(rb"(?i)(?<![a-z])(?:(?P<test>test(?:ing)?)|(?P<dev>dev)|vali?|valid\w*)(?![a-z])")
+_EVALUATES = re.compile(rb"(?i)(?<![a-z])eval(?:uat\w*)?(?![a-z])")
 _CLASS = re.compile(rb"(?P<label>[A-Za-z][\w/-]*)\s*:\s+[A-Za-z]\w*\s*[:=]\s*$")  # `LOC: precision: `
 
 
@@ -115,5 +116,6 @@ def _held_out(line: Candidate) -> str | None:
 
 
 def _set(words: bytes) -> str | None:
-    named = _HELD_OUT.search(words)
+    """The set that is named; `Evaluation on the test set` is of the test set, and `Eval loss` of the validation."""
+    named = _HELD_OUT.search(words) or _EVALUATES.search(words)
     return None if named is None else named.lastgroup or "val"

@@ -92,6 +92,10 @@ def _evaluates_too(line: Candidate, main: Candidate, _: Candidate | None) -> boo
     return goes_on and line.role == "mixed" and main.role == "train"
 
 
+def _evaluates_too_in_block(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
+    return header is not None and _evaluates_too(line, main, header)
+
+
 def _gives_result(line: Candidate, *_: Candidate | None) -> bool:
     """A lone figure that has no other name than the evaluation: `Evaluation over 10 episodes: 31.2`."""
     if line.evidence or line.place or len(line.metrics) != 1 or line.shape.count < 2:
@@ -276,6 +280,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_is_known_epoch, None),
     (lambda line, *_: line.role == "epoch", "epoch"),
     (_is_evaluation, "eval"),
+    (_evaluates_too_in_block, "part"),
     (_evaluates_too, "train"),
     (announcements.says_where, "tested"),
     (_gives_result, "eval"),

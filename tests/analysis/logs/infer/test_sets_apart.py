@@ -17,14 +17,10 @@ def _trained(evaluation: str) -> str:
     return "".join(f"Epoch {e}/8, Train loss: {2 / e:.4f}{evaluation.format(3 / e)}\n" for e in epochs)
 
 
-@pytest.mark.parametrize(
-    "evaluation",
-    [", Val loss: {:.4f}", "\nVal loss: {:.4f}", "\nDev loss: {:.4f}", "\nValid | loss: {:.4f}"],
-    ids=["on the record's line", "below it", "of a dev set", "with a bar"],
-)
+@pytest.mark.parametrize("name", [", Val loss", "\nVal loss", "\nDev loss", "\nEval loss", "\nValid | loss"])
 @pytest.mark.parametrize("trainings", [1, 2, 5])
-def test_test_at_the_end_is_told_from_validations(read: Read, evaluation: str, trainings: int) -> None:
-    log = read((_trained(evaluation) + TEST) * trainings)
+def test_test_at_the_end_is_told_from_validations(read: Read, name: str, trainings: int) -> None:
+    log = read((_trained(name + ": {:.4f}") + TEST) * trainings)
     assert log.records.height == 8 * trainings
     assert log.evals.filter(name="val_loss").height == 8 * trainings
     tests = log.evals.filter(name="test_loss")
@@ -41,3 +37,30 @@ def test_test_alone_is_the_validation(read: Read) -> None:
 def test_measures_with_names_of_their_own_keep_them(read: Read) -> None:
     log = read(_trained("\nVal loss: {:.4f}") + "Test accuracy: 0.7012\n" * 2)
     assert {*log.evals["name"]} == {"val_loss", "Test_accuracy"}
+
+
+def test_test_below_records_of_a_known_format_is_read_with_its_scores(read: Read) -> None:
+    epochs = (
+        f"epoch={e}, train_loss={2 / e:.4f}, lr=0.001\nepoch={e}, eval loss={3 / e:.4f}, eval auc={e}.5\n"
+        for e in range(1, 9)
+    )
+    log = read("".join(epochs) + "Test loss=0.9113, Test acc=0.7012\n")
+    assert log.evals.filter(name="test_loss")["value"].to_list() == [0.9113]
+
+
+def test_record_of_a_block_that_evaluates_too_stays_in_it(read: Read) -> None:
+    lines = []
+    for e in range(8):
+        evaluation = ", Test_loss 0.98" if e % 3 == 2 else ""
+        lines += [f"Epoch [{e}/8]", f"train_loss {9 / (e + 1):.4f}{evaluation}"]
+        lines += ["EarlyStopping counter: 2 out of 10"] * (e < 2)
+        lines += [f"Epoch {e} took 5{e}.10 seconds"] * (e % 2 == 0)
+    log = read("\n".join(lines) + "\n")
+    assert log.records.select("step", "loss").rows() == [(e, round(9 / (e + 1), 4)) for e in range(8)]
+    assert log.evals["step"].to_list() == [2, 5]
+
+
+def test_epoch_of_pairs_with_a_colon_behind_it_is_the_step(read: Read) -> None:
+    epoch = "epoch={}: tr_loss={:.4f}; lr=0.001\n[Validation] loss={:.4f}\n"
+    log = read("".join(epoch.format(e, 2 / e, 3 / e) for e in range(1, 9)))
+    assert log.records["step"].to_list() == log.evals["step"].to_list() == [*range(1, 9)]
