@@ -29,6 +29,7 @@ _CHANGES = re.compile(
 )
 _OF_CHECKPOINT = re.compile(rb"(?i)\W*(?:checkpoint|ckpt|snapshot)\b")  # what was measured before
 _SPOKEN = frozenset({"loss", "lr", "grad_norm", "tok_per_sec"})
+_NEARLY_ALL = 0.8  # of the lines of epochs, below which a counter begins again
 # repeats an evaluation
 _BEST = re.compile(rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b|\bbest \w+ saved\b")
 
@@ -65,9 +66,9 @@ def _is_known_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bo
     if line.role != "epoch" or main.place is None or _heads(line, main):
         return False
     says_so = main.place.column in ("step", "epoch") or line.is_over
-    last = main.shape.lines[len(main.shape.rows) - 1]  # that is kept
-    epochs = sum(number < last for number in line.shape.lines)
-    return says_so and (not main.falls or 2 * main.falls < epochs)
+    first, last = main.shape.lines[0], main.shape.lines[len(main.shape.rows) - 1]  # that is kept
+    between = sum(first < number < last for number in line.shape.lines)
+    return says_so and (not main.falls or main.falls < _NEARLY_ALL * between)
 
 
 def _heads(line: Candidate, main: Candidate) -> bool:

@@ -343,3 +343,17 @@ def test_summary_of_each_training_is_no_evaluation(line: str, trainings: int, re
     epochs = [f"Epoch {e}/4, Train loss: {9 / e:.4f}, Val loss: {8 / e:.4f}" for e in range(1, 5)]
     text = "".join("\n".join([*epochs, line.format(n=n)]) + "\n" for n in range(trainings))
     assert {*read(text).evals["name"]} == {"val_loss"}
+
+
+@pytest.mark.parametrize("done", [(1, 2), (0, 1, 2), (2,)])
+def test_epoch_that_is_over_is_no_place_of_steps_that_count_on(done: tuple[int, ...], read: Read) -> None:
+    """The steps of a second training begin again below the last such line of the first."""
+    lines = []
+    for step in range(10, 250, 10):
+        lines += [f"steps: {step} tr_loss: {9 / step:.4f}", f"Val_loss: {8 / step:.4f}"]
+        lines += [f"*** epoch {step // 80 - 1} done ***"] * (step % 80 == 0 and step // 80 - 1 in done)
+    log = read("\n".join(lines * 2) + "\n")
+    assert log.records.select("attempt", "step").rows() == [
+        (a, s) for a in (1, 2) for s in range(10, 250, 10)
+    ]
+    assert log.evals["attempt"].to_list() == [1] * 24 + [2] * 24
