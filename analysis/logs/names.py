@@ -82,7 +82,7 @@ _KEY_ENDINGS = (
     ("_m", "min"),
 )
 TRAINING = r"train(?:ing)?"
-HELD_OUT = r"vali?|valid(?:ate|ation)?|eval(?:uation)?|test|dev"
+HELD_OUT = r"vali?|valid(?:ate|ation)?|eval(?:uation)?|evl|test|dev"
 EVALUATING = rf"{HELD_OUT}|validating|evaluating|testing"  # in sentences
 BEGINS_HELD_OUT = rf"^(?:(?:avg|average|mean|running|total|final)_)?(?:{HELD_OUT})_"
 _EVALUATION = re.compile(

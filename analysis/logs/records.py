@@ -218,14 +218,22 @@ class Assembler:
     def _evaluate(self, line: ParsedLine) -> None:
         self._leads = self._leads or not (self.begun or self.drafts() or self._records.has_losses)
         named = line.shape.place is not None or "epoch" in line.cells
-        if not named and any(draft.gives(line.evaluations()) for draft in self.drafts()):
-            return  # `Final val loss: 0.4096` repeats figures of the record above
+        if self._repeats_record(line, named=named):
+            return
         self._tested = None if named else self._tested
         is_below = (self._ended or line.pattern.is_of_above) and not named and self._tested is None
         step = self._counting.of_evaluation(self._tested or line, self._leads)
         step = self.stages.last_step if is_below else step
         if step is not None or self._leads or not self._records.evaluate(line):
             self.evaluations.take(line, step, self._counting.epoch(line.cells, line.rank))
+
+    def _repeats_record(self, line: ParsedLine, *, named: bool) -> bool:
+        """Whether it has figures of the record above, and no other step: `Final val loss: 0.4096`."""
+        givers = [draft for draft in self.drafts() if draft.gives(line.evaluations())]
+        if not (named and givers):
+            return bool(givers)
+        step = line.shape.step(line.cells, self._counting.from_zero(line.pattern))
+        return line.cells.get("epoch", step) in (givers[0].step, givers[0].cells.get("epoch"))
 
     def _redraw(self, line: ParsedLine) -> None:
         if line.pattern.role == "eval_bar":

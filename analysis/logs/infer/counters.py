@@ -11,7 +11,9 @@ from gputel.analysis.logs.patterns import lazy_regex
 from gputel.analysis.logs.values import seconds
 
 SAMPLES = lazy_regex(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
-NUMBERED = lazy_regex(r"(?i)(?:model|seed|run|fold|trial|split|subject)s?")  # `Model 3 test rmse = 1.2`
+_SEED = lazy_regex(r"(?i)(?:\w+\s+)?seeds?")  # `random seed`
+# `Model 3 test rmse = 1.2`
+NUMBERED = lazy_regex(r"(?i)(?:model|run|fold|trial|split|subject|(?:\w+\s+)?seed)s?")
 # of federated learning, which all clients have in common
 ROUND = lazy_regex(
     r"(?i)(?:(?:global|server|comm\w*|federated|fl|training)[ _])*rounds?(?:[ _](?:number|num|no|idx|index|id))?"
@@ -43,8 +45,9 @@ def counter(shape: LineShape, named: Sequence[Slot]) -> Slot | None:
     """The unnamed or unknown whole number that rises from line to line, mostly by the same amount."""
     for slot in named:
         values = integers(shape.column(slot.at)) if slot.kind == "number" and slot.column is None else None
-        measured = slot.unit or SAMPLES.search(slot.key or "")
-        if values and len(values) > 1 and not measured and counts(values):
+        key = slot.key or ""
+        counts_others = slot.unit or SAMPLES.search(key) or _SEED.fullmatch(key)
+        if values and len(values) > 1 and not counts_others and counts(values):
             return slot
     return None
 

@@ -10,7 +10,7 @@ from gputel.analysis.logs import values
 from gputel.analysis.logs.infer.shapes import LineShape
 
 EVALUATION = re.compile(  # but for `val_loss_best`
-    rb"(?i)(?<![a-z_-])(?:vali?|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)"
+    rb"(?i)(?<![a-z_-])(?:vali?|valid|validat\w*|eva?l\w*|test\w*|dev|held[-_ ]?out)"
     rb"(?![a-z]|[\w/-]*[_-](?:best|min|max)\b)|^\W*(?-i:[A-Z]+_(?:EVAL|VAL|TEST))(?!\w)"  # `MILESTONE_EVAL step 5`
 )
 # bounded, as a long run of blanks may be divided between its parts in too many ways

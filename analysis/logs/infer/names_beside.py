@@ -9,7 +9,7 @@ from dataclasses import replace
 from gputel.analysis.logs.infer.counters import drops, numbers
 from gputel.analysis.logs.infer.dialects import OPPOSED
 from gputel.analysis.logs.infer.losses import is_average, is_sum
-from gputel.analysis.logs.infer.named import Named
+from gputel.analysis.logs.infer.named import PLACES, Named
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.names import BEGINS_HELD_OUT, is_evaluation, legal
 
@@ -114,12 +114,15 @@ def plain_loss(cells: list[Named]) -> list[Named]:
 
 
 def distinct(cells: list[Named]) -> list[Named]:
-    """Gives a column to the first of two values; the second keeps its own name, or is dropped if that is taken."""
+    """Gives a column to the first of two values; the second keeps its own name, if that is free and of no place."""
     taken: set[str] = set()
     named: list[Named] = []
     for cell in cells:
-        column = cell.column if cell.column not in taken else legal(cell.source)
-        if column and (column in taken or not (column[0].isalpha() or _DIGIT_FIRST.fullmatch(column))):
+        column, is_again = cell.column, cell.column in taken
+        if is_again:
+            column = legal(cell.source)
+        is_free = column not in taken and not (is_again and column in PLACES)
+        if column and not (is_free and (column[0].isalpha() or _DIGIT_FIRST.fullmatch(column))):
             column = None
         taken.add(column or "")
         named.append(replace(cell, column=column))

@@ -385,3 +385,15 @@ def test_epoch_that_falls_starts_the_next_attempt_where_records_have_no_step(
 def test_epoch_that_stays_starts_no_attempt(read: Callable[..., Any]) -> None:
     text = "".join(f"{{'loss': {4 - at / 100}, 'epoch': {at // 30 / 4}}}\n" for at in range(100))
     assert read(text).records["attempt"].unique().to_list() == [1]
+
+
+def test_best_of_the_epoch_above_is_no_second_evaluation(read: Callable[..., Any]) -> None:
+    lines = []
+    for e in range(12):
+        lines += [
+            f"Epoch {e}/11  train_loss={9 / (e + 1):.6f}  val_l2re={8.12345 / (e + 1):.6f}  epoch_time=21.3s"
+        ]
+        lines += [f"[CHECKPOINT] Saved best checkpoint at epoch {e} to out/best.pth"]
+        lines += [f"[CHECKPOINT] New best model at epoch {e}  val_l2re={8.12345 / (e + 1):.6f}"]
+    log = read("\n".join(lines) + "\n")
+    assert log.evals.filter(name="val_l2re")["step"].to_list() == [*range(12)]

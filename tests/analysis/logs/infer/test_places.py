@@ -289,3 +289,20 @@ def test_number_of_epochs_is_no_epoch(trainings: int, read: Read) -> None:
     log = read("\n".join(lines * trainings) + "\n")
     losses = log.evals.filter(name="val_loss")
     assert losses["step"].to_list() == [2, 5, 8, 11] * trainings
+
+
+def test_second_value_that_is_called_a_step_leaves_the_line_its_place(read: Read) -> None:
+    """What a figure with a fraction is called says nothing if the first place is there."""
+    line = (
+        "(epoch: {}, iters: {}, time: 0.235, data: 11.8) G_GAN: {:.3f} D_real: 0.280 NCE: 2.5 step: {}.000\n"
+    )
+    places = [(epoch, index) for epoch in (1, 2, 3) for index in (100, 200, 300)]
+    text = (line.format(epoch, index, 2 / (epoch + index), 300 * epoch + index) for epoch, index in places)
+    log = read("".join(text))
+    assert log.records["step"].to_list() == [100, 200, 300] * 3
+    assert log.records["epoch"].to_list() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+
+
+def test_seed_of_a_result_is_no_step(read: Read) -> None:
+    log = read("".join(f"random   seed={s} F1=0.74{s}9 AUC=0.97{s}7 acc=0.82{s}4\n" for s in range(5)) * 2)
+    assert not log.evals["step"].count()

@@ -64,3 +64,9 @@ def test_epoch_of_pairs_with_a_colon_behind_it_is_the_step(read: Read) -> None:
     epoch = "epoch={}: tr_loss={:.4f}; lr=0.001\n[Validation] loss={:.4f}\n"
     log = read("".join(epoch.format(e, 2 / e, 3 / e) for e in range(1, 9)))
     assert log.records["step"].to_list() == log.evals["step"].to_list() == [*range(1, 9)]
+
+
+def test_set_that_is_cut_short_beside_the_training_set_is_held_out(read: Read) -> None:
+    sets = "epoch {}\ntraining set : loss {:.4f}, acc 0.{}\nevl set : loss {:.4f}, acc 0.{}\n"
+    log = read("".join(sets.format(e, 2 / e, e + 11, 3 / e, e + 21) for e in range(1, 9)))
+    assert log.records.height == log.evals.filter(name="val_loss").height == 8
