@@ -69,9 +69,9 @@ def held_out_perplexity(cells: list[Named], shape: LineShape) -> list[Named]:
     ]
 
 
-def _are_exponentials(perplexities: list[float], losses: list[float]) -> bool:
+def _are_exponentials(values: list[float], losses: list[float]) -> bool:
     """Whether most are those of the losses, within the digits that are printed."""
-    pairs = zip(perplexities, losses, strict=False)
+    pairs = zip(values, losses, strict=False)
     near = sum(ppl > 0 and abs(math.log(ppl) - loss) < 0.01 for ppl, loss in pairs)
     return near > 0.9 * len(losses)
 

@@ -74,7 +74,7 @@ _DRAWN_BAR = re.compile(
     rb"[\[|](?:[=#>.-]{5,}|=*>[. ]*)[\]|]|\[(?=[^\]]{8,}\])[=#*>-]*[ .]+\]"  # `[===      ]`
 )
 # `[====== 391/391 =====>]`, drawn around its count
-_AROUND = re.compile(rb"\[[=#>.-]{5,} ?$|^ ?[=#>.-]{5,}\]")
+_BAR_WITH_COUNT = re.compile(rb"\[[=#>.-]{5,} ?$|^ ?[=#>.-]{5,}\]")
 _EMPTY_BAR = re.compile(rb"%\|[^|\w]*\|")
 NUMBERED = re.compile(rb"[\s|>*-]*[A-Za-z_]+[\w./]*[_a-z]\d[\w./]*\s*[:=]")  # `loss_0: `, `top5=`
 # `top 5`, `Rank-1` and `recall@10` are names; digits elsewhere in a text may be any
@@ -283,7 +283,7 @@ def _normalized(literal: bytes, after_value: bool, before_value: bool) -> bytes:
     if len(literal) < 4 and not literal.strip():
         return b" " if literal else b""
     text = _GLYPHS.sub(BAR, literal)
-    text = _EMPTY_BAR.sub(b"%" + BAR, _AROUND.sub(BAR, _DRAWN_BAR.sub(BAR, text)))
+    text = _EMPTY_BAR.sub(b"%" + BAR, _BAR_WITH_COUNT.sub(BAR, _DRAWN_BAR.sub(BAR, text)))
     text = _ORDINAL.sub(b"th", text) if after_value else text
     name = numbered_name(text)
     text = _COUNTS.sub(lambda digits: digits[1] or b"0", text[:name]) + text[name:]
