@@ -26,11 +26,10 @@ def faults(log: Log, meant: Composed) -> Iterator[str]:
     for step, record in zip(log.records["step"], meant.records, strict=True):
         if record.step not in (None, step):
             yield f"step {step} for {record}"
-    placed = {value: (row, name, step, after) for row, (name, value, step, after) in enumerate(
-        log.evals.select("name", "value", "step", "after").rows()
-    )}  # fmt: skip
+    rows = log.evals.select("value", "name", "step", "after").rows()
+    placed = {value: where for value, *where in rows}
     for evaluation in meant.evaluations:
-        _, name, step, after = placed.get(evaluation.value, (0, None, None, None))
+        name, step, after = placed.get(evaluation.value, [None] * 3)
         if name not in ("val_loss", "test_loss"):
             yield f"{name} for {evaluation}"
         elif evaluation.above not in (None, step, after):
