@@ -192,11 +192,11 @@ class Evaluations:
         settled = [waiting for waiting in self._waiting if waiting.line.number < last]
         self._waiting = [waiting for waiting in self._waiting if waiting.line.number >= last]
         here = draft.place if draft else self._stages.here
-        left = [each for each in settled if here and each.is_left_by(here)]
-        opens = [*self._end_training(settled, draft), *(each for each in left if each.begins_anew)]
+        anew = (each for each in settled if here and each.is_left_by(here) and each.begins_anew)
+        opens = {*self._end_training(settled, draft), *anew}
         for waiting in settled:
             step = waiting.step
-            is_left = waiting in left and waiting not in opens
+            is_left = here and waiting.is_left_by(here) and waiting not in opens
             if step is None and (is_left or waiting.is_of_last):
                 self.write(waiting.line, waiting.evals, waiting.last_step, waiting.place)
                 continue

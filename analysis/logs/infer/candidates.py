@@ -98,15 +98,21 @@ class Candidate:
     @property
     def falls(self) -> int:
         """How often its counter falls, as an index within epochs does."""
-        steps = integers(self.shape.column(self.place.at)) if self.place else None
-        return sum(b < a for a, b in pairwise(steps or ()))
+        return self._falls_of(self.place)
 
     @property
     def trainings(self) -> int:
         """How often its epochs begin; 1 where it names none."""
-        cell = next((cell for cell in self.named if cell.column == "epoch"), None)
-        epochs = integers(self.shape.column(cell.at)) if cell else None
-        return 1 + sum(b < a for a, b in pairwise(epochs or ()))
+        return 1 + self._falls_of(next((cell for cell in self.named if cell.column == "epoch"), None))
+
+    def _falls_of(self, cell: Named | None) -> int:
+        counts = integers(self.shape.column(cell.at)) if cell else None
+        return sum(b < a for a, b in pairwise(counts or ()))
+
+    @property
+    def names_training(self) -> bool:
+        """Whether the name of a figure says that it is of the training."""
+        return any("train" in cell.source.lower() for cell in self.metrics)
 
     @property
     def counts_each_step(self) -> bool:
@@ -145,7 +151,7 @@ class Candidate:
     def scores_held_out(self) -> bool:
         """Whether it gives a measure that is computed on held-out data, and nothing of the training."""
         sources = [cell.source for cell in self.metrics]
-        trains = self.evidence or any("train" in source.lower() for source in sources)
+        trains = self.evidence or self.names_training
         return not trains and self.is_measured and any(map(HELD_OUT_SCORE.search, sources))
 
     @property

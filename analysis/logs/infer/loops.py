@@ -113,8 +113,7 @@ def _is_bare_loss(candidate: Candidate) -> bool:
     """Whether it gives a loss without a place, and does not say that it trains."""
     if candidate.role != "train" or candidate.place or candidate.shape.count < 2 or not candidate.loses:
         return False
-    trains = any("train" in cell.source.lower() for cell in candidate.metrics) or "lr" in candidate.columns
-    return not trains
+    return not (candidate.names_training or "lr" in candidate.columns)
 
 
 def _scored(candidate: Candidate, lines: Sequence[bytes]) -> Candidate:

@@ -89,8 +89,12 @@ def _is_evaluation(line: Candidate, *_: Candidate | None) -> bool:
 
 def _evaluates_too(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A record with an evaluation behind it, `Epoch 3, loss: 2.5 - val_loss: 2.7`, as not each of them has."""
-    goes_on = line.shape.words[: main.shape.slots] == main.shape.words[:-1]
-    return goes_on and line.role == "mixed" and main.role == "train"
+    return _goes_on(line, main) and line.role == "mixed" and main.role == "train"
+
+
+def _goes_on(line: Candidate, main: Candidate) -> bool:
+    """Whether it has the words of a record, and more behind them."""
+    return line.shape.words[: main.shape.slots] == main.shape.words[:-1]
 
 
 def _evaluates_too_in_block(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
@@ -114,11 +118,8 @@ def _evaluates_epoch(line: Candidate, main: Candidate, header: Candidate | None)
 def _evaluates_again(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
     """A line with both losses, `Train: 2.5 Val: 2.7`, below records that have a loss of their own."""
     both = {"loss", "val_loss"} <= {*line.columns} and line.role == "mixed" and line.shape.count > 1
-    both = (
-        both and line.shape.words[: main.shape.slots] != main.shape.words[:-1]
-    )  # a record that also evaluates
     trains = "loss" in main.columns and "val_loss" not in main.columns
-    return both and trains and line.place is None and header is None
+    return both and trains and line.place is None and header is None and not _goes_on(line, main)
 
 
 def _ends_bar(line: Candidate, main: Candidate, header: Candidate | None) -> bool:

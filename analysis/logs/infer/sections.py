@@ -43,6 +43,11 @@ class _Heading:
     held_out: str | None  # the set; None where the lines below train
     text: bytes
 
+    @property
+    def kind(self) -> bytes:
+        """The text apart from its numbers."""
+        return re.sub(rb"\d+", b"0", self.text)
+
 
 @dataclass(frozen=True)
 class Sections:
@@ -66,7 +71,7 @@ class Sections:
         sets = {heading.held_out for heading in self.headings if heading.held_out}
         texts: dict[bytes, _Heading] = {}
         for heading in self.headings:
-            texts.setdefault(re.sub(rb"\d+", b"0", heading.text), heading)
+            texts.setdefault(heading.kind, heading)
         for at, (text, heading) in enumerate(texts.items(), start=1):
             role = "trains" if heading.held_out is None else "validates"
             table = compile_words(f"{role}_{at}", role, text.decode(errors="replace").strip())
@@ -93,8 +98,8 @@ def find(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Sections | 
     first = {at: records[above.index(at)] for at in used}
     kept = [headings[at] for at in used if first[at] - headings[at].number <= _NEAR]
     trains, evaluates = ([h for h in kept if (h.held_out is None) is kind] for kind in (True, False))
-    texts = {re.sub(rb"\d+", b"0", heading.text) for heading in kept}
-    alike = [h for h in headings if re.sub(rb"\d+", b"0", h.text) in texts]
+    texts = {heading.kind for heading in kept}
+    alike = [h for h in headings if h.kind in texts]
     is_proven = (
         min(len(trains), len(evaluates)) >= _FEWEST
         and _come_in_turn(trains, evaluates)
@@ -110,7 +115,7 @@ def _come_in_turn(trains: Sequence[_Heading], evaluates: Sequence[_Heading]) -> 
 
     Else the training goes on below an evaluation without a heading, and `Start training` stands above all of it.
     """
-    texts = {re.sub(rb"\d+", b"0", heading.text) for heading in evaluates}
+    texts = {heading.kind for heading in evaluates}
     return len(evaluates) <= len(texts) * (len(trains) / _MOSTLY + 1)
 
 

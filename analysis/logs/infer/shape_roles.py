@@ -141,23 +141,21 @@ def _scores_folds(candidate: Candidate) -> bool:
     Folds on lines right below each other sum up what was printed before.
     """
     folds = candidate.named[0]
+    if not _FOLD.fullmatch(folds.source) or candidate.names_training:
+        return False
     counts = integers(candidate.shape.column(folds.at)) or []
     once = len(counts) > 1 and counts == sorted({*counts})
-    once = once and all(after > before + 1 for before, after in pairwise(candidate.shape.lines))
+    apart = all(after > before + 1 for before, after in pairwise(candidate.shape.lines))
     measures = any(MEASURE.search(cell.source) for cell in candidate.metrics)
-    alone = candidate.place in (None, folds) and not EVIDENCE.difference(_LOSSES).intersection(
-        candidate.columns
-    )
-    trains = any("train" in cell.source.lower() for cell in candidate.metrics)
-    return _FOLD.fullmatch(folds.source) is not None and once and measures and alone and not trains
+    others = EVIDENCE.difference(_LOSSES).intersection(candidate.columns)
+    return once and apart and measures and candidate.place in (None, folds) and not others
 
 
 def _is_of_one_set(candidate: Candidate) -> bool:
     """Whether it begins with a held-out set, whose loss stands behind a score: `==> Test Acc: 0.5 Loss: 1.2`."""
     apart = candidate.place is None and _LOSSES.issuperset(EVIDENCE.intersection(candidate.columns))
     begins = _BEGINS.match(candidate.shape.english[0]) is not None
-    trains = any("train" in cell.source.lower() for cell in candidate.metrics)
-    return apart and begins and "val_loss" not in candidate.columns and not trains
+    return apart and begins and "val_loss" not in candidate.columns and not candidate.names_training
 
 
 def _evaluates(candidate: Candidate, *, headed: bool) -> bool:
