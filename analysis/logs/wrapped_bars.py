@@ -19,7 +19,7 @@ _PART_OF_WORD = lazy_regex(r"(?<!\bnan)(?<!\binf)(?<=[A-Za-z_])$")
 
 def joined(chunk: Chunk) -> Chunk:
     """The chunk with the lines of each bar as one; `number` still gives lines of the file."""
-    bars = list(_bars(chunk.data))
+    bars = list(_bars(chunk.data)) if BAR[:1] in chunk.data else []  # ten times as fast as for all of it
     if not bars:
         return chunk
     data, at = [], 0
