@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from gputel.analysis import runs, text
 from gputel.analysis.columns import better
 from gputel.analysis.document import Document, Panel, Section, Table
+from gputel.analysis.documents import line_kinds
 
 if TYPE_CHECKING:
     from gputel.analysis.documents.panels.metrics import RunCurve
@@ -50,6 +51,7 @@ def parse_document(logs: Sequence[Log], *, drawn: bool = True) -> Document:
         else []
     )
     sections = [Section(items=(_runs(subjects, names),))] if subjects else []
+    sections += line_kinds.section(subjects, names)
     if drawn:
         sections += [*curves(lines), *_gpus(subjects, names), *_details(subjects, names)]
     return Document(
@@ -147,6 +149,7 @@ def _details(subjects: Sequence[RunData], names: Sequence[str]) -> list[Section]
             folded=len(events) > MOST_OPEN,
         ),
     ]
+    tables.append(line_kinds.table(subjects, names))
     filled = [table for table in tables if table.rows]
     return [Section("Details", filled)] if filled else []
 

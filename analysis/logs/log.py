@@ -17,6 +17,7 @@ from gputel.analysis.logs.unread_lines import Alike, Unread
 if TYPE_CHECKING:
     from gputel.analysis.doubts import Doubt
     from gputel.analysis.logs.clock_jumps import ClockJump
+    from gputel.analysis.logs.first_lines import FirstLine, ReadKind
     from gputel.analysis.logs.gpu_tables import Telemetry
 
 DEFAULT_PHASE = "train"
@@ -89,6 +90,7 @@ class Log:
     dated_by: str | None = None  # what dates its timestamps, where they have no date
     continues: bool = False  # whether its first lines speak of weights that were trained before
     unread: Unread = field(default_factory=Unread)  # what lines print that no pattern has read
+    first_lines: tuple[tuple[FirstLine, int], ...] = ()  # of each kind that was read, and how many there are
     cut_at: int | None = None  # the column at which a terminal cut its lines
     has_ambiguous_dates: bool = False  # whether their day and month may stand in either order
     binary: str | None = None  # the kind of a file that is no text, such as a checkpoint
@@ -187,6 +189,13 @@ class Log:
         from gputel.analysis.logs import unread_doubts
 
         return unread_doubts.not_read(self)
+
+    @cached_property
+    def read_kinds(self) -> tuple[ReadKind, ...]:
+        """Lines that were read, by kind, each with what one of them became."""
+        from gputel.analysis.logs import first_lines
+
+        return first_lines.kinds(self, self.first_lines)
 
     @cached_property
     def counts_within_epochs(self) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 
 from gputel.analysis.logs import carriers, formats, numpy_engine, patterns, regex_engine, wrapped_bars
 from gputel.analysis.logs.encodings import Decoder, Utf16
+from gputel.analysis.logs.first_lines import FirstLines
 from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.formats import patterns as patterns_of
 from gputel.analysis.logs.lines import Chunk, Splitter, keep
@@ -99,6 +100,7 @@ class Parser:
         self.hits: Counter[str] = Counter()  # lines by format
         self.unread = UnreadLines()
         self.seen = ReadLines()
+        self.first_lines = FirstLines()
         self._preamble = b""  # the lines before the first record
         self._recording = False  # whether a record or an evaluation has been read
         self._set = SettingRows()
@@ -235,6 +237,7 @@ class Parser:
                 hits.pattern.role in MEASURES
             )
         self.seen.see(reading, chunk)
+        self.first_lines.see(reading, chunk)
         self.stated.see(reading, chunk.data, self.patterns)
         return reading
 

@@ -86,6 +86,7 @@ def conclude(
         composed="composed" in parser.stated.config,
         continues=TRAINED_BEFORE.search(parser.head) is not None,
         unread=parser.unread.found(parser.seen, assembler.looped),
+        first_lines=parser.first_lines.found(),
         cut_at=cut_column(parser.head.splitlines()[:-1]) or cut_column(parser.tail),
         has_ambiguous_dates=calendar.ambiguous,
     )

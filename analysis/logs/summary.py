@@ -32,7 +32,7 @@ def answer(
 ) -> Json:
     """`doubts` are those of each log, in the same order."""
     of_each = doubts or [()] * len(logs)
-    runs = [run(log, mine) for log, mine in zip(logs, of_each, strict=True)]
+    runs = [{**run(log, mine), "read": _read(log)} for log, mine in zip(logs, of_each, strict=True)]
     return {"schema": SCHEMA, "runs": runs, "errors": errors, "skipped": list(skipped)}
 
 
@@ -66,6 +66,11 @@ def run(log: Log, doubts: Sequence[Doubt] = ()) -> Json:
         "telemetry": _telemetry(log),
     }
     return dict(as_json(summary))
+
+
+def _read(log: Log) -> list[Json]:
+    kinds = ({**kind._asdict(), "text": mask(kind.text)} for kind in log.read_kinds)
+    return [dict(as_json(kind)) for kind in kinds]
 
 
 def _edges(times: pl.Series) -> tuple[int, int] | None:
@@ -258,6 +263,13 @@ def rejects(log: Log) -> Iterator[str]:
         name = reject.pattern.rpartition(".")[0]
         more = "'--learn FILE' writes the format" if name == "inferred" else f"'gputel formats {name}'"
         yield f"{log.source}:{reject.line}: {reject.reason}; see {more}"
+
+
+def read(log: Log) -> Iterator[str]:
+    """A line of each kind that was read, and its figures."""
+    for kind in log.read_kinds:
+        more = f"; {kind.lines - 1:,} more like it" if kind.lines > 1 else ""
+        yield f"{log.source}:{kind.line}: {mask(kind.text)} [{kind.read_as}: {kind.given()}{more}]"
 
 
 def unread(log: Log) -> Iterator[str]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "gputel-parse"
 TABLES: tuple[TableKind, ...] = ("csv", "parquet")
+LINES = ("unread", "rejects", "read")  # which are listed
 MANY_ROWS = 10_000  # that are printed at once
 SAMPLES = 3  # records and evaluations that a learned format has as its samples
 FEW = 3  # files that are named without -v
@@ -38,7 +39,7 @@ EXAMPLES = (
 )
 GROUPS: Groups = {
     "Reading": ("format", "learn", "max-bytes", "strict"),
-    "Printing": ("json", "rows", "rejects", "unread", "verbose"),
+    "Printing": ("json", "rows", "read", "rejects", "unread", "verbose"),
     "Writing": (
         ("csv parquet", "Write tables; a CSV begins with the columns of older scripts."),
         *options.PAGES,
@@ -73,6 +74,7 @@ GROUPS: Groups = {
     help="Read at most this much of each file, counted after decompression.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Name each file that was skipped or held nothing.")
+@click.option("--read", is_flag=True, help="List a line of each kind that was read, with its figures.")
 @click.option("--rejects", is_flag=True, help="List the lines that look like records and could not be read.")
 @click.option("--unread", is_flag=True, help="List kinds of lines whose figures were not read.")
 @progress_line.shown()
@@ -105,10 +107,11 @@ def command(
         _print_json(logs, errors, skipped)
     elif asked["rows"]:
         _print_rows(logs)
-    elif asked["rejects"] or asked["unread"]:
-        _print_lines(logs, unread=asked["unread"])
+    elif kinds_of_lines := [flag for flag in LINES if asked[flag]]:
+        _print_lines(logs, kinds_of_lines[0])
     elif document:
-        show.document(replace(document, sections=document.sections[:1]))
+        printed = [section for at, section in enumerate(document.sections) if not at or section.code]
+        show.document(replace(document, sections=printed))
     _print_notes(logs, skipped, verbose=asked["verbose"])
     for error in errors:
         show.error(f"{error['path']}: {error['message']}")
@@ -123,7 +126,7 @@ def _document(logs: list[Log], *, drawn: bool) -> Document:
 
 def _prints_data(asked: Mapping[str, bool]) -> bool:
     """Whether rows, lines or JSON are printed in place of the table of runs."""
-    return any(asked[flag] for flag in ("as_json", "rows", "rejects", "unread"))
+    return any(asked[flag] for flag in ("as_json", "rows", *LINES))
 
 
 def _read(
@@ -237,11 +240,12 @@ def _print_rows(logs: list[Log]) -> None:
             show.rows(piece, as_json=True)
 
 
-def _print_lines(logs: list[Log], *, unread: bool) -> None:
+def _print_lines(logs: list[Log], which: str) -> None:
     from gputel.analysis.logs import summary
 
+    lines = {"read": summary.read, "rejects": summary.rejects, "unread": summary.unread}[which]
     for log in logs:
-        for line in (summary.unread if unread else summary.rejects)(log):
+        for line in lines(log):
             show.say(line)
 
 

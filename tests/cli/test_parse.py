@@ -67,7 +67,7 @@ def test_json_has_the_shape_that_other_tools_rely_on(log: Path) -> None:
     (one,) = found["runs"]
     assert list(one) == [
         "run", "source", "format", "status", "lines", "rejects", "started", "ended", "config", "summary", "phases",
-        "events", "cause", "doubts", "unread", "telemetry",
+        "events", "cause", "doubts", "unread", "telemetry", "read",
     ]  # fmt: skip
     (phase,) = one["phases"]
     assert list(phase) == [
@@ -300,6 +300,34 @@ def test_kinds_of_lines_whose_figures_were_not_read_are_counted_and_listed(tmp_p
     kind = {"text": "class 1: recall = 0.0625", "figures": ["recall"], "lines": 12, "line": 2}
     assert one["unread"] == [kind]
     assert run(path, "--rejects").stdout == ""
+
+
+def test_kinds_of_lines_that_were_read_are_listed_with_what_they_became(log: Path) -> None:
+    (first, *_), (one,) = run(log, "--read").stdout.splitlines(), answer(log)["runs"]
+    assert first.startswith(f"{log}:")
+    assert first.endswith("; 9 more like it]")
+    (kind,) = [kind for kind in one["read"] if kind["read_as"] == "record"]
+    assert list(kind) == ["text", "lines", "line", "read_as", "figures"]
+    assert (kind["lines"], kind["figures"]["loss"]) == (10, 5.0)
+
+
+def test_terminal_shows_what_lines_of_an_inferred_format_became_and_no_others(
+    tmp_path: Path, log: Path
+) -> None:
+    path = tmp_path / "strange.log"
+    path.write_text("".join(f"it {n} >> nll {5 - n / 10:.2f} ~ sk-{'a' * 40}\n" for n in range(12)))
+    shown = run(path).stdout
+    assert "  line 1, 11 more like it: record\n    it 0 >> nll 5.00 ~ " in shown
+    assert "\n    = step 0, loss 5\n" in shown
+    assert "a" * 40 not in shown
+    assert "How the lines were read" not in run(log).stdout
+
+
+def test_terminal_shows_no_lines_where_many_logs_were_inferred(tmp_path: Path) -> None:
+    for name in "abcd":
+        (tmp_path / f"{name}.log").write_text("".join(f"it {n} >> nll {5 - n / 10:.2f}\n" for n in range(12)))
+    assert "How the lines were read" not in run(tmp_path).stdout
+    assert len(run(tmp_path, "--read").stdout.splitlines()) == 4
 
 
 def test_rows_are_json_lines_in_the_order_of_the_log(log: Path) -> None:
