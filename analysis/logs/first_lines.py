@@ -20,7 +20,8 @@ LOOKED_AT = 50  # lines of a pattern, of which the fullest stands for it
 PART = "part of a record"
 _HEADINGS: tuple[Role, ...] = ("epoch", "header")
 _SHOWN = (*MEASURES, *_HEADINGS)
-_PLACES = ("step", "epoch")
+_PLACES = ("after", "step", "epoch")
+_STEPS = {"after": "after step", "step": "step"}
 _ASIDE = ("phase", "attempt", "line", "time", "rank")
 Row = Mapping[str, Any]
 
@@ -52,11 +53,13 @@ class ReadKind(NamedTuple):
         return self.read_as == PART
 
     def given(self, most: int | None = None) -> str:
-        """Formats `step 20, loss 2.31, and 3 more`: the digits that were printed, but for zeros at the end."""
-        figures = [
-            f"{name} {text.step(value) if name == 'step' else f'{value:.10g}'}"
-            for name, value in self.figures.items()
-        ]
+        """Formats `step 20, loss 2.31, and 3 more`: the digits that were printed, but for zeros at the end.
+
+        An evaluation that stands between two records is `after step 20, step 30`.
+        """
+        figures = [f"{name} {value:.10g}" for name, value in self.figures.items() if name not in _STEPS]
+        steps = [f"{_STEPS[name]} {text.step(self.figures[name])}" for name in _STEPS if name in self.figures]
+        figures = [*steps, *figures]
         left = 0 if most is None else len(figures) - most
         return ", ".join([*figures[:most], f"and {left} more"] if left > 0 else figures) or "no figure"
 
@@ -119,8 +122,7 @@ def _became(line: FirstLine, records: Sequence[Row], evals: Sequence[Row]) -> tu
     if records:
         return "record and evaluation" if evals else "record", {**_measured(records[-1]), **evaluated}
     if evals:
-        place = {name: evals[0][name] for name in _PLACES if evals[0].get(name) is not None}
-        return "evaluation", {**place, **evaluated}
+        return "evaluation", {**_measured({name: evals[0].get(name) for name in _PLACES}), **evaluated}
     return "no row" if line.role in EVALUATIONS else PART, line.figures
 
 

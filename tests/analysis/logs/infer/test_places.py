@@ -185,9 +185,9 @@ def test_number_of_a_save_is_no_step(read: Callable[[str], Log]) -> None:
         )
     )
     assert log.evals.select("step", "name").rows() == [
-        (250, "val_loss"),
-        (450, "val_loss"),
-        (650, "val_loss"),
+        (200, "val_loss"),
+        (400, "val_loss"),
+        (600, "val_loss"),
         (800, "val_loss"),
     ]
 
