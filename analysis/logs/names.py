@@ -86,7 +86,7 @@ HELD_OUT = r"vali?|valid(?:ate|ation)?|eval(?:uation)?|evl|test|dev"
 EVALUATING = rf"{HELD_OUT}|validating|evaluating|testing"  # in sentences
 BEGINS_HELD_OUT = rf"^(?:(?:avg|average|mean|running|total|final)_)?(?:{HELD_OUT})_"
 _EVALUATION = re.compile(
-    rf"{BEGINS_HELD_OUT}|_(?:vali?|valid|eval|test|(?<!std_)(?<!standard_)dev)(?:_pct)?$|^cv_agg_s_"
+    rf"{BEGINS_HELD_OUT}|_(?:vali?|valid|eval|test|(?<!std_)(?<!standard_)dev)(?:_pct)?$|^cv_agg_s_(?!train)"
     r"|^(?:va|te)_(?:loss|acc|ppl|err|f1|auc|iou|dice|mae|mse|rmse)",
     re.IGNORECASE,
 )

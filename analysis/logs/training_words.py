@@ -35,9 +35,10 @@ _MEASURES = _Vocabulary(
         *"verlust perte rdida 损失 損失 ロス 손실 отер ОТЕР лосс Лосс".encode().split(),
         *"熵 エントロピー 엔트로피 нтроп".encode().split(),
     ),
-    tuple(b"bpb bpc mae return f1 ce mse perd".split()),
+    tuple(b"bpb bpc mae return f1 ce mse perd 's".split()),
     lazy_regex(
         rb"bp[bc]\b|\bmae\b|(?<![a-z])returns?(?![a-z])|f1\b|\b[bc]?ce\b|\bmse\b|(?<![a-z])perd(?:as?|ita)(?![a-z])"
+        rb"|\b(?:cv_agg|(?:eval|val|valid|test|dev)(?:_\w{1,20})?)'s [\w@ -]{1,30}:"
     ),
 )
 _OTHERS = _Vocabulary(

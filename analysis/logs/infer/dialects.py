@@ -84,6 +84,7 @@ MEASURE = re.compile(
 NAMED_BY_SET = re.compile(
     r"(?i)(?:eval|vali?|valid|validation|test|dev)[_/]"
     r"(?!\w*(?:time|sec|size|ratio|frac|split|samples|steps|batch|epoch|num|count|speed|lr|interval))\w+"
+    r"|(?:cv_agg|(?:eval|vali?|valid|test|dev)(?:_\w+)?)'s (?:(?:eval|vali?|valid|test) )?[\w@-]+"
 )
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}
 SHARES = frozenset(b"split ratio fraction share proportion size".split())
