@@ -7,6 +7,7 @@ learning rate by its full name, outweighs a word of another trade: a part of a l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.patterns import lazy_regex
@@ -39,6 +40,10 @@ _ASSIGNS = lazy_regex(rb"^(?:[+>] )?[A-Za-z][\w.]* <- [A-Za-z]")  # a line of R,
 _COMPARES = lazy_regex(rb"\bif\W[^=]*[\w)\]] ?[!=]= ?[\w-]")
 # of a search for settings: each trial is a training of its own
 _TRIAL = lazy_regex(rb"(?i)^\W*trial #?\d+:? (?:finished|failed|pruned|completed?|ended)\b")
+_OF_TRIALS = lazy_regex(rb"(?i)trial \S+ result|result for \S+:")  # what heads the results of one
+_DRAWN = lazy_regex(rb"[|+]|[-=*_]{5,}|\xe2[\x94-\x96]")
+_PAIR = lazy_regex(rb"[\w./ -]{1,80}:")
+_TALLEST = 60  # rows of a box
 # an embedding of points, which is drawn
 _EMBEDS = lazy_regex(rb"(?i)^\W*t-?sne\W")
 _UNIT_BEHIND = lazy_regex(rb" ?(?:dBm?|[kM]?W|kWh|%|USD|EUR|kg|g|ml|l|mm|km|V|mA|Hz|\xc2\xb0C)(?![\w/])")
@@ -84,9 +89,23 @@ def without_others(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> l
     """The candidates that may be of a training; none of a patch, and of a solver's output what speaks of one."""
     if any(_HUNK.match(line) for line in lines):
         return []
-    kept = [line for line in candidates if not _is_of_another_trade(line)]
+    kept = [line for line in candidates if not (_is_of_another_trade(line) or _tells_trials(line, lines))]
     trained = [line for line in kept if _SPEAKS_OF_TRAINING.search(line.shape.example)]
     return trained if len(trained) < len(kept) and _solves(lines) else kept
+
+
+def _tells_trials(line: Candidate, lines: Sequence[bytes]) -> bool:
+    """Whether it is a row of what is shown of several trials of a search, each a training of its own."""
+    tops = {_top(lines, number) for number in line.shape.lines} if line.shape.slots == 1 else set()
+    return len(tops) > 1 and all(map(_OF_TRIALS.fullmatch, tops))
+
+
+def _top(lines: Sequence[bytes], number: int) -> bytes:
+    """The first row with words of the box that a line stands in, or of the pairs."""
+    above = [line.strip() for line in lines[max(0, number - _TALLEST) : number + 1]][::-1]
+    rows = [*takewhile(_DRAWN.match, above)] or [*takewhile(_PAIR.match, above)]
+    words = (row.strip(b" |+-=*_") for row in reversed(rows))
+    return next((text for text in words if text[:1].isalpha()), b"")
 
 
 def _solves(lines: Sequence[bytes]) -> bool:
