@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from gputel.analysis.logs.infer import announcements, other_counts
 from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.infer.counters import integers
 from gputel.analysis.logs.infer.dialects import MEASURE, SETS, TRAINED
 from gputel.analysis.logs.infer.headings import EVALUATION
 from gputel.analysis.logs.infer.named import PLACES, Named
@@ -59,6 +60,27 @@ def _lists_kinds(line: Candidate, *_: Candidate | None) -> bool:
     kind = line.named[0]
     several = len({*line.shape.column(kind.at)}) > 1 or kind.source.lower().endswith("id")
     return line.place is None and several and KINDS.search(kind.source) is not None
+
+
+def _numbers_rows(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A row of a list, `1. lr=0.1: val_acc 0.5`, `Test on task 2: acc 0.5`: its number rises between two records.
+
+    Boosters count so as well, in brackets: `[10] valid_0's auc: 0.71`.
+    """
+    if line.role != "eval" or main.place is None or not (line.place and line.place.guessed):
+        return False
+    if (
+        line.shape.first < main.shape.first
+        or line.shape.words[0].strip() == b"["
+        or "total_steps" in line.columns
+    ):
+        return False
+    rows = integers(line.shape.column(line.place.at)) or []
+    within = [bisect(main.shape.lines, number) for number in line.shape.lines]
+    rising = [
+        a == b for (a, b), (row, later) in zip(pairwise(within), pairwise(rows), strict=False) if later > row
+    ]
+    return bool(rising) and all(rising)
 
 
 def _is_known_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
@@ -281,6 +303,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_lists_kinds, None),
     (_is_known_epoch, None),
     (lambda line, *_: line.role == "epoch", "epoch"),
+    (_numbers_rows, None),
     (_is_evaluation, "eval"),
     (_evaluates_too_in_block, "part"),
     (_evaluates_too, "train"),
