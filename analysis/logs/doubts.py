@@ -188,6 +188,8 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     evaluation_doubts.read_as_records,
     evaluation_doubts.outnumber,
     evaluation_doubts.two_losses,
+    evaluation_doubts.unparted,
+    evaluation_doubts.listed,
     step_doubts.spacing,
     step_doubts.epochs_overlap,
     gap_doubts.records,

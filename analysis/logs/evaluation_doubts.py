@@ -26,6 +26,9 @@ ROW = 5  # steps that show how many values a step has
 ONE = 0.8  # share of the steps that have one value
 NEARLY_ALL = 0.9  # of the records: the word is of the program, or of the log
 _HELD_OUT = lazy_regex(rb"(?i)(?<![a-z])(?:%b)(?![a-z])" % EVALUATING.encode())
+_NUMBERED = lazy_regex(
+    rb"(?i)(?<![a-z])((?:fold|seed|run|trial|split|model|subject|experiment|repeat)[ #:=_-]{0,3}\d+)(?![\d.])"
+)
 _TRAINING = lazy_regex(rb"(?i)(?<![a-z])%b(?![a-z])" % TRAINING.encode())
 
 
@@ -71,8 +74,13 @@ def read_as_records(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def two_losses(log: ParsedRows) -> Iterator[Doubt]:
-    """Steps with two validation losses: of two sets, or one of them is of a batch; or with boxes' and masks' AP."""
-    named = log.evals.filter(pl.col("name").is_in(["val_loss", "AP"]) & pl.col("step").is_not_null())
+    """Steps with two validation losses: of two sets, or one of them is of a batch; or with boxes' and masks' AP.
+
+    In a log of evaluations alone, two of any measure, as folds of boosters that print in turn have.
+    """
+    of_any = log.records.is_empty() and pl.col("rank").is_null()
+    is_one = pl.col("name").is_in(["val_loss", "AP"]) | of_any
+    named = log.evals.filter(is_one & pl.col("step").is_not_null())
     if named.is_empty():
         return
     losses = _with_passes(log, named.filter(pl.col("value").is_finite()))
@@ -80,11 +88,12 @@ def two_losses(log: ParsedRows) -> Iterator[Doubt]:
     spread = steps.agg(pl.col("value").min(), pl.col("value").max().alias("most"), pl.col("line").last())
     two = spread.filter(pl.col("most") - pl.col("value") > ROUNDED * pl.col("most").abs())
     if two.height >= LEAST and two.height > 0.5 * spread.height:
-        figures = "validation losses" if two["name"][0] == "val_loss" else "average precisions"
+        names = {"val_loss": "validation losses", "AP": "average precisions"}
+        figures = names.get(two["name"][0], f"values of {two['name'][0]}")
         yield about_reading(
             "two-losses",
             f"{two.height:,} of {spread.height:,} steps have two {figures}",
-            "they are of two sets or epochs, of boxes and masks, or one of them is of a single batch",
+            "they are of two sets, epochs or folds, of boxes and masks, or one of them is of a single batch",
             {"two": two.height, "steps": spread.height},
             two["line"][0],
         )
@@ -160,6 +169,52 @@ def twice(log: ParsedRows) -> Iterator[Doubt]:
             f"step {step:,} has two values of {name}, and nearly all others have one",
             "one of them is of another step or of another set",
             {"name": name, "step": step},
+            line,
+        )
+
+
+def unparted(log: ParsedRows) -> Iterator[Doubt]:
+    """Evaluations that number trainings, `Fold 2 acc: 0.8`, beside records of one attempt without a place."""
+    rows = log.records
+    if (
+        rows.is_empty()
+        or rows["step"].count()
+        or epochs(log)
+        or rows.select("phase", "attempt").n_unique() > 1
+    ):
+        return
+    taken = log.unread.taken
+    lines = [line for line, is_ in zip(taken, are_in(taken, log.evals), strict=True) if is_]
+    numbered = {found[1].lower(): line.number for line in lines if (found := _NUMBERED.search(line.line))}
+    if len(numbered) > 1:
+        yield about_reading(
+            "several-trainings",
+            f"evaluations are of {len(numbered):,} trainings, and {rows.height:,} records have neither a step "
+            "nor an epoch",
+            "several trainings were read as one",
+            {"trainings": len(numbered), "records": rows.height},
+            min(numbered.values()),
+        )
+
+
+def listed(log: ParsedRows) -> Iterator[Doubt]:
+    """Values of one measure below the last of several trainings, of which the others have fewer: a list of all."""
+    run = ["phase", "attempt"]
+    rows = log.records.select("line", *run)
+    if rows.select(run).n_unique() < 2:
+        return
+    each = log.evals.filter(pl.col("rank").is_null()).group_by(*run, "step", "name", maintain_order=True)
+    values = each.agg(pl.col("value").n_unique().alias("values"), pl.col("line").first())
+    is_below = pl.col("line") > rows["line"].max()
+    others = values.filter(~is_below).group_by("name").agg(pl.col("values").max().alias("usual"))
+    lists = values.filter(is_below).join(others, on="name", how="left", maintain_order="left")
+    lists = lists.filter((pl.col("values") > 1) & (pl.col("values") > pl.col("usual").fill_null(0)))
+    for name, count, line in lists.select("name", "values", "line").head(1).rows():
+        yield about_reading(
+            "listed-evaluations",
+            f"{count:,} values of {name} stand below the last of {rows.select(run).n_unique():,} trainings",
+            "each is of another of them",
+            {"values": count, "name": name},
             line,
         )
 

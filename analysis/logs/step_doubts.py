@@ -22,6 +22,7 @@ MOST_FALLS = 3  # restarts without a word in the log
 MOST_BETWEEN = 1  # lines between two records that say nothing of a new start
 EVALUATED = 0.9  # share of the records whose line evaluates as well
 MOST_SETS = 3  # training, validation, test
+MOST_FOLDS = 20
 EPISODE = re.compile(r"(?i)(?:ep|episodes?|games?)_?")
 OUTER = re.compile(r"(?i)fold|trial|seed|run")  # if it changes with each restart, it is the reason
 
@@ -110,7 +111,8 @@ def first_ahead(log: ParsedRows) -> Iterator[Doubt]:
 def one_step(log: ParsedRows) -> Iterator[Doubt]:
     """Records that all have one step, and no epoch that tells them apart: a size was read as the step.
 
-    So it is if they are of the last of several epochs, whose lines all stand above them.
+    So it is if they are of the last of several epochs, whose lines all stand above them, or of the only epoch of
+    several trainings: each reaches its total, or has a fold or seed of its own.
     """
     steps = log.records["step"]
     if len(steps) - steps.null_count() < SEVERAL or steps.min() != steps.max():
@@ -120,40 +122,52 @@ def one_step(log: ParsedRows) -> Iterator[Doubt]:
     above = log.events.filter((pl.col("kind") == "epoch") & (pl.col("line") < rows["line"][0])).height
     is_later = rows["step"][0] > 1 and above > 1
     is_epoch = bool(epochs(log)) and (places["step"] == places["epoch"]).all() and not is_later
-    if places.height == 1 and not log.records["rank"].count() and not is_epoch:
+    if places.height == 1 and not log.records["rank"].count() and not (is_epoch and not _ends_each(log)):
         yield about_reading(
             "one-step",
             f"all {rows.height:,} records are of step {rows['step'][0]:,}",
-            "another figure was read as the step, or it is that of other lines above",
+            "another figure was read as the step, it is that of other lines above, or each is of another training",
             {"step": rows["step"][0], "records": rows.height},
             rows["line"][0],
         )
 
 
-def two_of_each(log: ParsedRows) -> Iterator[Doubt]:
-    """Two or three records of nearly every step, with other losses: those of another set were read as training."""
+def _ends_each(log: ParsedRows) -> bool:
+    """Whether each record is the last of its training."""
     rows = log.records
-    if (
-        "loss" not in rows.columns
-        or rows["rank"].count()
-        or rows["step"].null_count()
-        or not log.evals.is_empty()
-    ):
+    outer = [rows[name].n_unique() for name in log.metrics() if OUTER.fullmatch(name)]
+    reaches = "total_steps" in rows.columns and (rows["total_steps"] == rows["step"]).all()
+    return max(outer, default=0) > 1 or bool(reaches)
+
+
+def two_of_each(log: ParsedRows) -> Iterator[Doubt]:
+    """Two or three records of nearly every step, with other losses: those of another set were read as training.
+
+    Without a loss they may be of more trainings, as the folds of boosters that print in turn are.
+    """
+    rows = log.records
+    loses = "loss" in rows.columns
+    if rows["rank"].count() or rows["step"].null_count() or (loses and not log.evals.is_empty()):
         return
     place = ["phase", "attempt", "step", *epochs(log)]
+    figure = next(
+        (name for name in ("loss", *log.metrics()) if name in rows.columns and name not in place), None
+    )
     first = [pl.col(name).eq_missing(pl.col(name).first()) for name in place]
-    if not 2 <= rows.select(pl.all_horizontal(first).sum()).item() <= MOST_SETS:
+    most = MOST_SETS if loses else MOST_FOLDS
+    if figure is None or not 2 <= rows.select(pl.all_horizontal(first).sum()).item() <= most:
         return
     steps = rows.group_by(place, maintain_order=True)
     each = steps.agg(
-        pl.len().alias("records"), pl.col("loss").n_unique().alias("losses"), pl.col("line").last()
+        pl.len().alias("records"), pl.col(figure).n_unique().alias("values"), pl.col("line").last()
     )
-    several = each.filter((pl.col("records") == each["records"][0]) & (pl.col("losses") > 1))
-    if each.height >= FEWEST and several.height > 0.9 * each.height:
+    several = each.filter((pl.col("records") == each["records"][0]) & (pl.col("values") > 1))
+    if each.height >= (FEWEST if loses else SEVERAL) and several.height > 0.9 * each.height:
+        figures = "losses" if loses else f"values of {figure}"
         yield about_reading(
             "several-records",
-            f"{several.height:,} of {each.height:,} steps have {each['records'][0]} records with other losses",
-            "those of a validation were read as records of the training",
+            f"{several.height:,} of {each.height:,} steps have {each['records'][0]} records with other {figures}",
+            "those of a validation, or of other folds, were read as records of one training",
             {"several": several.height, "steps": each.height},
             each["line"][0],
         )
