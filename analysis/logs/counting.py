@@ -41,6 +41,11 @@ class Counting:
         if not cells.get("epoch", 0.0).is_integer():
             self.has_fractions = True
 
+    def begin(self, first_epoch: int | None) -> None:
+        """Begins a training; `first_epoch` is that of its first records, if a line below them says so."""
+        self._announced, self._reached = AnnouncedEpochs(), None
+        self.begin_epoch({} if first_epoch is None else {"epoch": float(first_epoch)}, None)
+
     def begin_epoch(self, cells: Mapping[str, float], rank: str | None) -> None:
         """Sets the epoch of later lines that name none."""
         named = {name: cells[name] for name in ("epoch", "epochs") if name in cells}

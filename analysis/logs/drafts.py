@@ -258,6 +258,7 @@ class Stages:
         self.last_epoch: float | None = None  # of the last record with a step
         self._attempt = 1
         self._begun = False  # whether the open phase has a row
+        self._recorded = False  # whether the open attempt has a record
         self._last: dict[str | None, float] = {}  # step by rank, within the attempt
         self._epochs: dict[str | None, float | None] = {}  # epoch by rank, within the attempt
         self._count: dict[str | None, int] = {}  # records by rank, within the attempt
@@ -299,7 +300,7 @@ class Stages:
             self._next_phase()
         elif self._begins_again(step, rank, epoch):
             self._next_attempt()
-        self._begun = True
+        self._begun = self._recorded = True
         if step is None and epoch is not None:
             self.reached(rank, epoch)
         if step is not None:
@@ -318,6 +319,16 @@ class Stages:
         self._begun = True
         self._last_eval = self._last_eval if step is None else step
         return self.here
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the open attempt has a record, or an evaluation at a step."""
+        return self._recorded or self._last_eval != _NEVER
+
+    def start(self) -> None:
+        """Begins the next attempt at the heading of a training."""
+        self._next_attempt()
+        self.last_step = self.last_epoch = None
 
     def step_of(self, rank: str | None) -> float | None:
         """The step of the last record of a rank, within the attempt."""
@@ -360,8 +371,9 @@ class Stages:
         else:
             self.names[-1] = self.announced
         self.announced, self._attempt, self._last, self._epochs, self._last_eval = None, 1, {}, {}, _NEVER
-        self.last_step, self._count = None, {}
+        self.last_step, self._count, self._recorded = None, {}, False
 
     def _next_attempt(self) -> None:
         self._attempt += 1
         self._last, self._epochs, self._count, self._last_eval = {}, {}, {}, _NEVER
+        self._recorded = False

@@ -46,6 +46,7 @@ Role = Literal[
     "validates",
     "tested",
     "trains",
+    "starts",
 ]
 RECORDS: tuple[Role, ...] = ("train", "part", "bar")
 EVALUATIONS: tuple[Role, ...] = ("eval", "task")

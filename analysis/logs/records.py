@@ -52,9 +52,8 @@ class Assembler:
         self._tested: ParsedLine | None = None  # the line that says where the evaluations below it stand
         self._sets: set[str] = set()  # of held-out data, that bars name
         self._ended = False  # whether an epoch was over before the last line
-        for pattern in patterns:
-            if pattern.ends is not None:
-                self._counting.begin_epoch({"epoch": float(pattern.ends)}, None)
+        self._first_epoch = next((pattern.ends for pattern in patterns if pattern.ends is not None), None)
+        self._counting.begin(self._first_epoch)
 
     @property
     def steps(self) -> Rows:
@@ -179,7 +178,7 @@ class Assembler:
                 self._records.close_all()
                 self._end_loop()
                 self._loop.end()
-            case "header" | "again" | "tested":
+            case "header" | "again" | "tested" | "starts":
                 self._head(line)
             case "eval" | "task":
                 self._evaluate(line)
@@ -190,11 +189,13 @@ class Assembler:
         self._end_epoch(line)
 
     def _head(self, line: ParsedLine) -> None:
-        """Takes a line that says what the figures below it are, or where they were measured."""
+        """Takes a line that says what the figures below it are, where they were measured, or of which training."""
         if line.pattern.role == "header":
             self._records.header = [names.title(word) for word in line.texts["columns"].split()]
         elif line.pattern.role == "tested":
             self._tested = line
+        elif line.pattern.role == "starts":
+            self._start()
         else:
             self._repeats_after = line.number
 
@@ -206,6 +207,14 @@ class Assembler:
             self._records.begin_epoch(line)
             self._counting.begin_epoch(line.cells, line.rank)
             self.epoch_lines.append(line)
+
+    def _start(self) -> None:
+        """Ends the training above, if there is one: what stands below the line is of another."""
+        if self.stages.has_steps:
+            self.finish()
+            self._loop.end()
+            self.stages.start()
+            self._counting.begin(self._first_epoch)
 
     def _end_epoch(self, line: ParsedLine) -> None:
         """Begins the next epoch below a line that ends one, and keeps evaluations right below it in the old one."""

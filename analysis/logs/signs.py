@@ -145,19 +145,26 @@ _RUNS = rb"(?:python[\d.]*|torchrun|accelerate|deepspeed|srun|nohup|bash|sh) "  
 _SUBJECTS = (b"model", b"dataset", b"network", b"architecture", b"experiment")
 _SUBJECT = (
     rb"(?:%b)[ #:=]{1,3}" % b"|".join(_SUBJECTS)
-    + rb"(?!train|val|test|eval|dev|sav|load)[a-z\d][\w./+-]*[^\w\n]*"
+    + rb"(?!train|val|test|eval|dev|sav|load)(?P<name>[a-z\d][\w./+-]*)[^\w\n]*"
 )
+# `Fold 2`, `starting seed 3`, `Run 2 of 5`: the number of the next training
+_NUMBERED = (
+    rb"[^a-z]*(?:(?:start\w*|train\w*|cross[- ]?validation|cv|running) )?"
+    rb"(?:(?:fold|seed|trial)\b[ #:=]{0,4}\d+\b(?:(?: ?/ ?| of )\d+)?|(?:split|run) \d+(?: ?/ ?| of )\d+)"
+    rb"[^\d.]{0,40}"
+)
+_OF_SUBJECT = rb"[^a-z\d]*(?:(?:now|start\w*|train\w*|fitting|running|on|with|the) )*" + _SUBJECT
+# The heading of one of several trainings.
+NEXT = patterns.lazy_regex(rb"(?i)^(?!.*\bepoch)(?:(?P<numbered>%b)|%b)$" % (_NUMBERED, _OF_SUBJECT))
 # The first line of a start, dated, from scratch, or of another fold: no event, but why steps begin again.
 HEADING = _sign(
     None,
-    rb"(?i)^(?!.*\bepoch)(?:[^a-z]*(?:(?:start\w*|train\w*|cross[- ]?validation|cv|running) )?"
-    rb"(?:(?:fold|seed|trial)\b[ #:=]{0,4}\d+\b(?:(?: ?/ ?| of )\d+)?|(?:split|run) \d+(?: ?/ ?| of )\d+)"
-    rb"[^\d.]{0,40}$|[=*#~-]{3,}.*" + _DAY + rb".*"
+    rb"(?i)^(?!.*\bepoch)(?:" + _NUMBERED + rb"$|[=*#~-]{3,}.*" + _DAY + rb".*"
     rb"|.*\b(?:(?:run|session|job|experiment|training) (?:was )?(?:started|starts|starting|began|begins)\b.{0,20}"
     rb"|start of (?:the )?training\b.{0,30})" + _DAY + rb".*"
     rb"|(?:\([\w.-]{1,40}\) )?(?:\S{0,80}[@~/:]\S{0,80})?[$#] " + _RUNS + rb".*"
     rb"|(?:experimental: )?start(?:ing)? training\b.{0,40}\bfrom (?:scratch|(?:a )?pre-?trained)\b.*"
-    rb"|[^a-z\d]*(?:(?:now|start\w*|train\w*|fitting|running|on|with|the) )*" + _SUBJECT + rb")$",
+    rb"|" + _OF_SUBJECT + rb")$",
 )
 COMPLETED = patterns.lazy_regex(
     rb"(?i)\btraining (?:is |has |was |run )?(?:now )?(?:complete[ds]?|finished|done|ended)\b"

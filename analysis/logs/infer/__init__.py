@@ -25,6 +25,7 @@ from gputel.analysis.logs.infer import (
     sections,
     settings_of_measures,
     short_sets,
+    trainings,
 )
 from gputel.analysis.logs.infer.candidates import Candidate, is_best
 from gputel.analysis.logs.infer.dialects import TRAINED
@@ -104,6 +105,7 @@ def infer(data: bytes, title: str = "inferred", read: AlreadyRead = NOTHING_READ
     if main:
         record, main = main, renamed.of_evaluated(main, candidates)
         candidates = [main if line is record else line for line in candidates]
+        candidates = trainings.without_results_of_all(candidates, main)
     if read.records and not (main and main_line.stands_beside(main, read)):
         chosen = _evaluating(candidates, read)
         main = max(chosen, key=lambda c: c.shape.count, default=None)
@@ -116,6 +118,7 @@ def infer(data: bytes, title: str = "inferred", read: AlreadyRead = NOTHING_READ
     opening = [c for c in chosen if not c.metrics and c.role != "tested"]
     headings = [*found.tables()] if found else announcements.patterns(main, bare, opening, bars)
     chosen = [c for c in chosen if not (headings and c.role == "tested")]  # they announce a loop
+    headings = [*headings, *trainings.patterns(chosen, bare)]
     if border := boxes.border(chosen, main, bare):
         chosen, headings = boxes.without_opener(chosen), [*headings, border]
     return _inferred(every, [*chosen, *_beside(candidates, chosen, main, found)], main, title, headings)
@@ -225,7 +228,7 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
         candidates = [renamed.of_round(line, main) for line in candidates]
     if header and header.place and is_best(header.place.source):
         return []  # `Best model at step 900:`, and its figures below, sum up a run
-    candidates = [renamed.of_epoch(_placed(line, main), main) for line in candidates]
+    candidates = [renamed.of_epoch(renamed.of_pass(_placed(line, main), main), main) for line in candidates]
     first = (
         blocks.first_of(candidates, footer, main, lines)
         if footer

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from gputel.analysis.logs.infer.candidates import OFTEN, Candidate
-from gputel.analysis.logs.infer.counters import ROUND, counts, integers
+from gputel.analysis.logs.infer.counters import ROUND, counts, integers, numbers
 from gputel.analysis.logs.infer.dialects import GLUED, LOSS, OPPOSED, PART_LOSS, PARTS, SCORED, TRAINED
 from gputel.analysis.logs.infer.named import Named, is_place
 from gputel.analysis.logs.names import is_evaluation
 from gputel.analysis.logs.patterns import RECORDS
 
+LOSSES = ("loss", "loss_avg")
 _OF_EPOCHS = {"step": "epoch", "total_steps": "epochs"}
 _WITHIN_EPOCH = {"total_steps": "length", **dict.fromkeys(("step", "iteration", "batch"), "index")}
 
@@ -23,6 +25,24 @@ def of_epoch(line: Candidate, main: Candidate) -> Candidate:
     guessed = line.place is not None and line.place.guessed
     is_epoch = line is not main and epochs is not None and epochs == ended and guessed and main.is_fine
     return line.renamed(_OF_EPOCHS) if is_epoch else line
+
+
+def of_pass(line: Candidate, main: Candidate) -> Candidate:
+    """Calls `[1/4]` alone the epoch, where the records count anew below each, and their losses go on from above."""
+    is_alone = line.role == "place" and line.place is not None and line.place.slot.key is None
+    if not is_alone or line.shape.slots != 2 or "epoch" in main.columns or not (main.falls and main.loses):
+        return line
+    epochs = integers(line.shape.column(0)) or []
+    counts = integers(main.shape.column(main.place.at)) if main.place else None
+    losses = next(numbers(main.shape.column(cell.at)) for cell in main.metrics if cell.column in LOSSES)
+    within = [bisect(line.shape.lines, number) for number in main.shape.lines]
+    rows = [*zip(within, counts or (), losses, strict=False)]
+    begins = [(a, b) for a, b in pairwise(rows) if b[0] > a[0]]
+    anew = [a[1] > b[1] for a, b in pairwise(rows)] == [a[0] < b[0] for a, b in pairwise(rows)]
+    goes_on = [abs(b[2] - a[2]) < abs(b[2] - losses[0]) for a, b in begins]
+    rises = epochs == [*range(epochs[0], epochs[0] + len(epochs))] and within[0] == 1
+    is_epoch = rises and len(begins) == len(epochs) - 1 and anew and 2 * sum(goes_on) > len(goes_on)
+    return replace(line.renamed(_OF_EPOCHS), role="epoch") if is_epoch else line
 
 
 def of_round(line: Candidate, main: Candidate) -> Candidate:
