@@ -27,7 +27,7 @@ _BEGINS = r"(?<!\w)(?<![a-z] )(?<![a-z][,:] )"
 
 
 @dataclass(frozen=True)
-class _Heading:
+class _TrainingHeading:
     number: int
     text: str
 
@@ -78,13 +78,13 @@ def _are_several(candidates: Sequence[Candidate], main: Candidate) -> bool:
     return main.place is not None and main.place.column in ("step", "iteration") and main.falls > 0
 
 
-def _kinds(lines: Sequence[bytes]) -> Mapping[str, list[_Heading]]:
+def _kinds(lines: Sequence[bytes]) -> Mapping[str, list[_TrainingHeading]]:
     """The headings by what they number or name: folds, models."""
-    kinds: dict[str, list[_Heading]] = {}
+    kinds: dict[str, list[_TrainingHeading]] = {}
     for number, line in enumerate(lines):
         found = NEXT.match(line) if 2 < len(line) <= _LONGEST else None
         if found:
-            heading = _Heading(number, line.decode(errors="replace").strip())
+            heading = _TrainingHeading(number, line.decode(errors="replace").strip())
             kind = (
                 heading.words if found["numbered"] else line[: found.start("name")].decode(errors="replace")
             )
@@ -92,7 +92,7 @@ def _kinds(lines: Sequence[bytes]) -> Mapping[str, list[_Heading]]:
     return kinds
 
 
-def _head_trainings(headings: Sequence[_Heading], measured: Sequence[Candidate], first: int) -> bool:
+def _head_trainings(headings: Sequence[_TrainingHeading], measured: Sequence[Candidate], first: int) -> bool:
     """Whether each is another one, the first stands above all records, and below the others steps begin again."""
     numbers = [heading.number for heading in headings]
     if len({heading.text for heading in headings}) < max(2, len(headings)) or numbers[0] > first:
