@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis import columns
-from gputel.analysis.logs import counting, evaluation_spacing, events, frames, outcome, quotations
+from gputel.analysis.logs import (
+    counting,
+    evaluation_spacing,
+    events,
+    frames,
+    outcome,
+    quotations,
+    stale_evaluations,
+)
 from gputel.analysis.logs.clock_jumps import ClockJump, clock_jump
 from gputel.analysis.logs.cut_lines import cut_column
 from gputel.analysis.logs.date_order import Calendar
@@ -123,7 +131,8 @@ class _LazyResults:
         evals, records = self.make_evals(), self._printed
         if records is not self._made:
             evals = counting.steps_of_evaluations(evals, records, self.config)
-        return self._timed(evaluation_spacing.placed(evals))
+        evals = stale_evaluations.without_repeats(evaluation_spacing.placed(evals), records)
+        return self._timed(evals)
 
     @cached_property
     def partials(self) -> pl.DataFrame:
