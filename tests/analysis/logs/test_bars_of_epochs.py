@@ -38,3 +38,18 @@ def test_loss_that_a_bar_shows_above_its_own_count_is_of_its_epoch(read: Callabl
         for epoch, loss in enumerate(("2.750", "2.250", "1.750"))
     )
     assert read(text).records["loss"].to_list() == [2.75, 2.25, 1.75]
+
+
+def test_epoch_and_loss_stand_in_front_of_a_bar_with_strokes_between_them(read: Callable[..., Any]) -> None:
+    text = "".join(
+        f"\rEpoch={epoch} | Batch_id={at} | Loss={4 / (2 * epoch + at):.4f}: {50 * at:3}%|███  | {at}/2 [0:01<0:00]"
+        for epoch in (1, 2, 3)
+        for at in (1, 2)
+    )
+    assert read(text + "\n").records.select("step", "loss").rows() == [(1, 1.0), (2, 0.6667), (3, 0.5)]
+
+
+def test_stroke_of_a_bar_does_not_join_it_to_the_next_one(read: Callable[..., Any]) -> None:
+    drawn = "100%|███ | 4/4 [00:01<00:00, 9.00it/s"
+    text = "".join(f"Epoch {e}: {drawn}] loss: 2.5: {drawn}, loss={4 / e}]\n" for e in (1, 2, 4))
+    assert 2.5 not in read(text).records["loss"].to_list()
