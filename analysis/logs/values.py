@@ -19,10 +19,15 @@ NUMBER = patterns.lazy_regex(GRAMMAR)
 CLOCK_GRAMMAR = rb"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)"
 CLOCK = patterns.lazy_regex(CLOCK_GRAMMAR)
 _SPELT = rb"(?:d(?:ays?)?|h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?)"
-DURATION_GRAMMAR = rb"\d+ ?(?!s)%b(?:,? ?(?:and )?\d+(?:\.\d+)? ?%b)+(?!\w)" % (_SPELT, _SPELT)  # 1h 2m 3s
+_NEXT = rb",? {0,3}(?:and )?"
+_THOUSANDTHS = rb"%b\d+ ?(?:ms|milliseconds?)" % _NEXT
+DURATION_GRAMMAR = (  # `1h 2m 3s`, and `0h  2min 3s 456ms` with its parts padded
+    rb"\d+ ?(?:(?!s)%b(?:%b\d+(?:\.\d+)? ?%b)+(?:%b)?|%b%b)(?!\w)"
+    % (_SPELT, _NEXT, _SPELT, _THOUSANDTHS, _SPELT, _THOUSANDTHS)
+)
 DURATION = patterns.lazy_regex(DURATION_GRAMMAR)
-_PART = patterns.lazy_regex(rb"(\d+(?:\.\d+)?) ?([dhms])")
-_IN_SECONDS = {b"d": 86_400, b"h": 3_600, b"m": 60, b"s": 1}
+_PART = patterns.lazy_regex(rb"(\d+(?:\.\d+)?) ?(ms\b|mil|[dhms])")
+_IN_SECONDS = {b"d": 86_400, b"h": 3_600, b"m": 60, b"s": 1, b"ms": 0.001, b"mil": 0.001}
 # A duration of either kind, without groups
 TIME_GRAMMAR = b"(?:%b|%b)" % (CLOCK_GRAMMAR.replace(b"(\\d", b"(?:\\d"), DURATION_GRAMMAR)
 # grammars that match nothing but numbers

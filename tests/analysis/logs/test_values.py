@@ -68,10 +68,13 @@ def test_duration_has_the_same_length_however_its_unit_is_spelt(
         ("25:00:00", 90_000),
         ("59:59", 3_599),
         ("1d 2h 3m", 93_780),
+        ("0h  2min  3s 500ms", 123.5),
+        ("1h 10min  4s   5ms", 4_204.005),
+        ("3s 250ms", 3.25),
     ],
 )
 def test_clock_is_so_many_seconds(
-    text: str, seconds: int, rows: Callable[..., list[tuple[Any, ...]]]
+    text: str, seconds: float, rows: Callable[..., list[tuple[Any, ...]]]
 ) -> None:
     assert values.seconds(text.encode()) == seconds
     log = "".join(f"it={i} nll {9 / (i + 1):.4f} eta {text}\n" for i in range(20))
