@@ -37,7 +37,7 @@ _LETTER = lazy_regex(rf"[LJ]_(?P<set>{_SET})")
 _LOSSES = ("L", "J")
 _SETS = {"trn": "train", "vld": "val", "tst": "test"}
 _OWNER = lazy_regex(rf"(?i)^(?P<set>{_SET}(?:_\d+)?)'s ")  # `valid_1's auc`
-_SET_FIRST = lazy_regex(rf"(?i)(?P<set>{_SET})[ _](?=\w)")
+_SET_FIRST = lazy_regex(rf"(?i)(?P<set>{_SET})[ _-](?=\w)")
 _HELD_OUT_FIRST = lazy_regex(rf"(?i)^(?:{EVALUATING})(?= )")
 _OWN = lazy_regex(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
 _NAME = r"[A-Za-z][\w@.-]*"

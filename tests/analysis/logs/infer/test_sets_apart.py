@@ -28,6 +28,13 @@ def test_test_at_the_end_is_told_from_validations(read: Read, name: str, trainin
     assert set(tests["step"]) == {8}
 
 
+def test_set_in_front_of_the_first_of_its_figures_is_that_of_the_second(read: Read) -> None:
+    line = "[Epoch {0}] Train-acc: {1:.3f}, loss: {2:.3f} | Val-acc: {3:.3f}, loss: {4:.3f} | time: 9.5\n"
+    log = read("".join(line.format(e, 1 - 1 / e, 2 / e, 1 - 1 / e, 3 / e) for e in range(2, 9)))
+    assert log.records["loss"].to_list() == [round(2 / e, 3) for e in range(2, 9)]
+    assert log.evals.filter(name="val_loss")["value"].to_list() == [round(3 / e, 3) for e in range(2, 9)]
+
+
 def test_test_alone_is_the_validation(read: Read) -> None:
     log = read(_trained("") + TEST)
     assert log.evals.filter(name="val_loss").rows(named=True)[0]["value"] == 0.9113
