@@ -28,6 +28,13 @@ def test_last_record_in_another_unit_is_whole(read: Read) -> None:
     assert read("".join(rows) + row.format(999, 0.0625, 9.9, 0, "us")).records["step"][-1] == 999
 
 
+def test_last_record_is_whole_beside_times_of_several_units(read: Read) -> None:
+    row = "{}:\tlearn: {:.4f}\ttest: {:.4f}\ttotal: 2m 3s\tremaining: {}\n"
+    rows = [row.format(at, 5 / (at + 1), 6 / (at + 1), "1m 2s") for at in range(80)]
+    rows += [row.format(at, 5 / (at + 1), 6 / (at + 1), "1m") for at in range(80, 85)]
+    assert read("".join(rows) + row.format(85, 0.0625, 0.125, "0us")).records["step"][-1] == 85
+
+
 def test_record_with_text_at_the_end_of_its_last_number_is_rejected(read: Read) -> None:
     """So it is in a log of rewards alone; `361s` may be another figure."""
     row = "Episode {0}/80 | Reward: {1:.1f} | Epsilon: {2:.4f} | Steps: {0}3"
