@@ -40,9 +40,9 @@ _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "test": "测试集|测试|測試|テスト|테스트|тестов\\w+|тест",
     "training": "训练集|训练|訓練|学習|훈련|학습|trainings|entra[îi]nement|entrenamiento"
     "|treinamento|addestramento|antrenare|treningow\\w+|eğitim|навчання|обучени[яеию]+|обучающ\\w+|тренировочн\\w+",
-    "average": "平均|평균|durchschnittliche?r?|moyenne|средн\\w+",
+    "average": "平均|평균|durchschnittliche?r?|moyenne|[śs]redni[ae]?|средн\\w+",
     "time": "耗时|耗時|用时|用時|时间|時間|시간|zeit|temps|tiempo|время",
-    "best": "最佳|最优|最優|最好|最良|最高|最低|최고|최적|bester?|meilleure?|mejor|лучш\\w+",
+    "best": "最佳|最优|最優|最好|最良|最高|最低|최고|최적|bester?|meilleure?|mejor|najleps\\w+|лучш\\w+",
     "minimum": "最小值?(?=损失|損失|ロス|验证)|最小の?(?=検証|損失|ロス)|최소 ?(?=검증|손실|로스)"
     "|kleinste[rs]?|niedrigste[rs]?|минимальн\\w+"
     "|наименьш\\w+|m[íi]nim[ao]",

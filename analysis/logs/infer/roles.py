@@ -345,7 +345,7 @@ def _belongs(line: Candidate, main: Candidate, header: Candidate | None) -> bool
     share = line.shape.count / main.shape.count
     if header:
         fractions = any(b"." in value for cell in line.metrics for value in line.shape.column(cell.at))
-        return share >= (0.1 if fractions else 0.2)
+        return share >= 0.1 if fractions else share >= 0.2 and line.is_terse
     boxed = line.shape.words[0].lstrip()[:1] == b"|"
     spoken = [name for name in line.columns if name in _SPOKEN or name.lower().endswith("_loss")]
     rewards = main.place is not None and not main.loses and line.names_reward

@@ -29,6 +29,8 @@ from gputel.analysis.logs.languages import english
         ("kayıp: ", "loss : "),
         ("verlies: ", "loss : "),
         ("walidacja: ", "validation : "),
+        ("Nowy najlepszy ", "Nowy best "),
+        ("Średni loss: ", "average loss: "),
         ("Епоха ", "epoch "),
         ("втрати: ", "loss : "),
         ("Crossval loss ", "validation loss "),
