@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -156,8 +157,11 @@ class Candidate:
 
     @property
     def is_terse(self) -> bool:
-        """Whether it has few words for its values, unlike prose."""
-        return len(b"".join(self.shape.words).split()) <= 6 + 2 * self.shape.slots
+        """Whether it has few words for its values, unlike prose; signs between them are none."""
+        words = [
+            word for word in b"".join(self.shape.words).split() if word.strip(string.punctuation.encode())
+        ]
+        return len(words) <= 6 + 2 * self.shape.slots
 
     @property
     def names_reward(self) -> bool:

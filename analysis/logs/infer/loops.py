@@ -199,10 +199,11 @@ def _last_and_others(
     ends = _ends(candidate, index, records)
     is_apart = size is not None and None not in map(total, records)  # it counts to a total of its own
     size = ends[0] if size is None and ends else size
-    if len(ends) < (1 if is_apart else _PASSES) or (size or 0) <= _MOST_SETS:
+    passes = max(1, candidate.shape.count // (size or 1)) if len(ends) == 1 else len(ends)  # not all are kept
+    if passes < (1 if is_apart else _PASSES) or (size or 0) <= _MOST_SETS:
         return [candidate]
     others = _without_figures(candidate)
-    if any(_gives_result(other, candidate, len(ends)) for other in candidates):
+    if any(_gives_result(other, candidate, passes) for other in candidates):
         return [others]
     if len({*ends}) > 1 or ends[0] < (size or 0) - _stride(candidate, index):
         return [candidate]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 from gputel.analysis.logs.infer.counters import drops, numbers
 from gputel.analysis.logs.infer.dialects import OPPOSED
@@ -18,6 +19,7 @@ _ENDS = re.compile(r"(?i)_loss$")
 _HELD_OUT = re.compile(BEGINS_HELD_OUT, re.IGNORECASE)
 _LANGUAGE = re.compile(r"(?i)(?:lm|language[ _]model|gpt)[ _]loss")
 _PERPLEXITY = re.compile(r"(?i)ppl|perplexity")
+_EPISODE = re.compile(r"(?i)(?:training )?(?:episodes?|ep)(?: ?(?:#|no\.?|number))?")
 _MEANS = re.compile(r"(?i)_loss_(?:avg|aver|mean)$")
 _DIGIT_FIRST = re.compile(r"\d{1,3}[A-Za-z]+_\w+")  # `2d_loss`
 _PHASE = re.compile(  # `forward time`, `data_time`, beside another of them
@@ -86,6 +88,22 @@ def global_step(cells: list[Named], shape: LineShape) -> list[Named]:
     return [
         replace(cell, column=None) if best and cell in steps and cell is not best else cell for cell in cells
     ]
+
+
+def steps_of_episode(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Leaves its own name to `Steps: 200` if it mostly stays the same from episode to episode: their length."""
+    if not any(_EPISODE.fullmatch(c.source) and len({*shape.column(c.at)}) > 1 for c in cells):
+        return cells
+    return [
+        replace(cell, column=legal(cell.source))
+        if cell.column == "step" and cell.source.lower().endswith("steps") and _stays(shape.column(cell.at))
+        else cell
+        for cell in cells
+    ]
+
+
+def _stays(column: list[bytes]) -> bool:
+    return 2 * sum(a != b for a, b in pairwise(column)) < len(column) - 1
 
 
 def one_time(cells: list[Named]) -> list[Named]:

@@ -54,6 +54,7 @@ from gputel.analysis.logs.infer.names_beside import (
     of_weights,
     one_time,
     plain_loss,
+    steps_of_episode,
 )
 from gputel.analysis.logs.infer.redraws import last_redraw
 from gputel.analysis.logs.infer.shapes import LineShape
@@ -94,7 +95,7 @@ def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     spelled = [replace(slot, key=split_names.set_first(slot.key)) if slot.key else slot for slot in printed]
     named = [_name(slot, shape, words) for slot in _spelled_out(spelled)]
     named = of_weights(named)
-    named = without_foreign_mean(with_loss(global_step(named, shape), shape), shape)
+    named = without_foreign_mean(with_loss(global_step(steps_of_episode(named, shape), shape), shape), shape)
     named = held_out_perplexity(held_out_loss(with_bare_sets(named)), shape)
     named = distinct(plain_loss(one_time(places.find(named, shape))))
     return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)]
@@ -138,7 +139,7 @@ def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> 
         total = "total" if slot.column == "total" and named and is_place(named[-1]) else "aside"
         what = replace(slot, key=word or None, column=None if word else "counted" if key == "" else total)
         named.append(_name(what, shape, words))
-    placed = places.with_totals(_counted(named, shape), shape)
+    placed = places.with_totals(_counted(steps_of_episode(named, shape), shape), shape)
     return distinct(_only_measure(with_loss(placed, shape)))
 
 

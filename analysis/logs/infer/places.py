@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gputel.analysis.logs.infer.counters import ROUND, counter, has_fractions, integers
+from gputel.analysis.logs.infer.counters import NUMBERED, ROUND, counter, has_fractions, integers
 from gputel.analysis.logs.infer.dialects import SETS
 from gputel.analysis.logs.infer.named import PLACES, STEPS, Named, Slot, is_unknown
 from gputel.analysis.logs.infer.pairs import name_pairs
@@ -20,7 +20,7 @@ from gputel.analysis.logs.patterns import lazy_regex
 
 KINDS = lazy_regex(
     r"(?i)(?:^|[\W_])(?<!per[\W_])"
-    r"(?:class|label|category|layer|head|channel|rank|gpu|device|worker|client)(?:s|[ _]?id)?$"
+    r"(?:class|label|category|layer|head|channel|rank|gpu|device|worker|client|agent|player)(?:s|[ _]?id)?$"
 )
 _SAVED = lazy_regex(r"(?i)\b(?:checkpoint|ckpt|snapshot)$")  # counts saves, and no steps
 _RATE = lazy_regex(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
@@ -242,7 +242,7 @@ def _batch_beside(cells: list[Named], shape: LineShape) -> list[Named]:
     behind = places[0].at + 1
     behind += behind < len(cells) and cells[behind].column == "epochs"
     near = cells[behind : behind + 1]
-    unknown = [cell for cell in near if is_unknown(cell) and not KINDS.search(cell.source)]
+    unknown = [cell for cell in near if is_unknown(cell) and not _is_number_of_other(cell)]
     unknown += filter(_is_of_set, cells[:1])
     counts = counter(shape, [cell.slot for cell in unknown])
     at = counts if len(set(epochs)) <= len(epochs) / 2 else None
@@ -251,6 +251,11 @@ def _batch_beside(cells: list[Named], shape: LineShape) -> list[Named]:
         replace(cell, column="batch", guessed=True, source=cell.source or "#") if cell.slot == at else cell
         for cell in cells
     ]
+
+
+def _is_number_of_other(cell: Named) -> bool:
+    """Whether it is that of a class, a worker, a fold or a seed, which say nothing of how far the training is."""
+    return KINDS.search(cell.source) is not None or NUMBERED.fullmatch(cell.source) is not None
 
 
 def _is_of_set(cell: Named) -> bool:

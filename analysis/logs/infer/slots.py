@@ -257,10 +257,13 @@ def _beside(slot: Slot, before: Slot, left: str, behind: str) -> Slot:
 
 
 def _as_length(slot: Slot, before: Slot, left: str, behind: str, shape: LineShape) -> Slot:
-    """Takes the second number of `[ 100:391]` for a total: it never changes, and the first counts up to it."""
-    encloses = left == ":" and behind[:1] == "]" and words_before(shape, before.at).rstrip().endswith("[")
+    """Takes the second number of `[ 100:391]` and `iter = [100|391]` for a total: the first counts up to it."""
+    encloses = (
+        left in (":", "|") and behind[:1] == "]" and words_before(shape, before.at).rstrip().endswith("[")
+    )
     counts, lengths = integers(shape.column(before.at)), integers(shape.column(slot.at))
-    if not (encloses and counts and lengths) or before.key or len({*lengths}) > 1 or len({*counts}) == 1:
+    strange = before.key is not None and PLACES.fullmatch(before.key) is None
+    if not (encloses and counts and lengths) or strange or len({*lengths}) > 1 or len({*counts}) == 1:
         return slot
     return replace(slot, key="total", column="total") if max(counts) <= lengths[0] else slot
 

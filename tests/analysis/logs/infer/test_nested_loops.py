@@ -91,3 +91,14 @@ def test_sanity_check_is_no_evaluation(read: Read) -> None:
     )
     log = read(checks + "".join(steps))
     assert log.evals["step"].to_list() == [50, 100, 150, 200]
+
+
+def test_loop_longer_than_the_lines_that_are_kept_ends_with_its_result(read: Read) -> None:
+    train = "train | epoch = {e}, iter = [{i}|50], loss = {loss}"
+    log = read(
+        log_of(
+            train, train.replace("train", "val").replace("50", "900"), "val loss = {loss}", batches=range(900)
+        )
+    )
+    assert log.evals.select("name", "value").rows() == [("val_loss", 6.0 + e / 10) for e in EPOCHS]
+    assert log.records.height == 15

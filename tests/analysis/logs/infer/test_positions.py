@@ -37,6 +37,31 @@ def test_small_m_before_tokens_is_million(tmp_path: Path) -> None:
     assert records["took_min"][0] == 5
 
 
+@pytest.mark.parametrize("name", ["Fold", "Seed", "Agent", "run"])
+def test_number_of_a_fold_beside_an_epoch_is_no_batch(tmp_path: Path, name: str) -> None:
+    lines = [
+        f"Epoch: {e} {name}: {fold} Loss: {9 / (1 + e + fold):.4f}"
+        for fold in range(3)
+        for e in range(4)
+        for _ in range(3)
+    ]
+    records = parsed(tmp_path, lines).records
+    assert records["step"].to_list() == [e for _ in range(3) for e in range(4) for _ in range(3)]
+
+
+def test_unknown_counter_beside_an_epoch_is_a_batch(tmp_path: Path) -> None:
+    lines = [f"Epoch: {e} chunk: {n} Loss: {9 / (1 + e + n):.4f}" for e in range(4) for n in range(5)]
+    assert parsed(tmp_path, lines).records["step"].to_list() == [*range(5)] * 4
+
+
+@pytest.mark.parametrize("name", ["iter = [{}|40]", "batch [ {}|40]"])
+def test_total_stands_in_the_brackets_of_its_count(tmp_path: Path, name: str) -> None:
+    lines = [
+        f"epoch = {e}, {name.format(n)}, loss = {9 / (40 * e + n):.4f}" for e in (1, 2) for n in range(1, 41)
+    ]
+    assert parsed(tmp_path, lines).records["step"].to_list() == [*range(1, 81)]
+
+
 def test_epoch_that_is_glued_to_its_letter(tmp_path: Path) -> None:
     lines = [
         f"[TRAIN] e{e:03} it {n:04}/0200 loss {4 / (e + n):.4f}" for e in (1, 2) for n in (50, 100, 150, 200)

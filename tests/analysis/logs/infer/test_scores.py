@@ -138,3 +138,25 @@ def test_number_of_a_model_or_a_fold_is_no_figure_of_its_evaluation(read: Read) 
         log_of("Epoch {e} Loss = {loss:.4f}\n") + "Model 0 test rmse = 1.2346\nSeed 3 ==> test mae = 0.5\n"
     )
     assert set(log.evals["name"]) == {"test_rmse", "test_mae"}
+
+
+def test_signs_between_figures_are_no_words_of_prose(read: Read) -> None:
+    line = (
+        "AGENT {a}, EPISODE {e}, FRAME {e}00, PART {a}: last reward = 0.{e:02}, running reward = 0.{e:02}, "
+    )
+    line += "wall time = 0.5, total time = 9.5\n"
+    log = read("".join(line.format(e=e, a=a) for e in EPOCHS for a in (0, 1)))
+    assert log.records["last_reward"].to_list() == [e / 100 for e in EPOCHS for _ in (0, 1)]
+    assert log.records["step"].null_count() == log.records.height == 60
+
+
+def test_number_of_an_agent_in_front_of_its_reward_is_no_step(read: Read) -> None:
+    log = read("".join(f"Agent {a}, Episode {e}: reward {e / 4}\n" for e in EPOCHS for a in range(3)))
+    assert log.records["step"].null_count() == log.records.height == 90
+
+
+@pytest.mark.parametrize(("steps", "column"), [("8", "Steps"), ("{e}00", "step")])
+def test_steps_that_stay_the_same_are_the_length_of_an_episode(steps: str, column: str, read: Read) -> None:
+    row = "{e:>5} | {a:.2f} | " + steps + " | {loss:.4f}\n"
+    log = read("Episode | Reward | Steps | Loss\n" + log_of(row))
+    assert log.records[column].to_list() == [8 if column == "Steps" else 100 * e for e in EPOCHS]
