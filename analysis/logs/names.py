@@ -27,7 +27,8 @@ _ALIASES: Mapping[str, Iterable[str]] = {
     "loss": "loss train_loss training_loss lm_loss total_loss loss_total loss_train_total train_total_loss trl "
     "loss_train reduced_train_loss train_loss_step loss_step training_loss_step global_avg_loss train_lm_loss "
     "lm_loss_training language_model_loss curr_loss step_loss batch_loss cur_loss current_loss trn_loss tr_loss "
-    "gpt_loss losses_total_loss all_loss loss_all overall_loss loss_overall tot_loss loss_tot".split(),
+    "gpt_loss losses_total_loss all_loss loss_all overall_loss loss_overall tot_loss loss_tot "
+    "total_train_loss total_training_loss overall_train_loss overall_training_loss".split(),
     "loss_avg": "loss_avg avg_loss average_loss mean_loss loss_mean running_loss smoothed_loss "
     "loss_smoothed loss_ema ema_loss train_loss_avg avg_train_loss train_loss_epoch loss_epoch moving_loss "
     "smooth_loss avg_loss_train avr_loss epoch_loss".split(),
@@ -95,17 +96,21 @@ _EVALUATION = re.compile(
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")  # of `valLoss`
 # of PPO's value function, as TRL prints them: `val/clipfrac_avg`
 _OF_VALUES = re.compile(r"(?i)^val_(?:clip_?frac|ratio|num_eos)")
+_HOW_OFTEN = re.compile(
+    r"(?i)^(?:eval|val|valid|validation|test)_(?:every|freq\w*|interval|stride)(?:_\w+)?$"
+)
 SO_FAR = re.compile(r"(?i)_(?:best|lowest|highest|minimum|maximum|min|max|so_far)$")
 
 
 def is_evaluation(column: str) -> bool:
     """Whether it is a column of evaluations, such as `val_acc`; the role of a line takes precedence.
 
-    `val_loss_best` repeats one, and is none; `val_ratio` is of a value function, or a share of the data.
+    `val_loss_best` repeats one, and is none; `val_ratio` is of a value function, or a share of the data, and
+    `eval_every` a setting.
     """
     if column in ("core_metric", "hellaswag"):
         return True
-    if _OF_VALUES.match(column):
+    if _OF_VALUES.match(column) or _HOW_OFTEN.match(column):
         return False
     return _EVALUATION.search(column) is not None and SO_FAR.search(column) is None
 

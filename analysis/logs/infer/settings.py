@@ -10,6 +10,8 @@ from gputel.analysis.logs.infer.candidates import OFTEN, Candidate
 from gputel.analysis.logs.infer.headings import heading
 from gputel.analysis.logs.infer.named import PLACES
 
+_SEVERAL = 3  # hyperparameters on one line
+_MEASURED = frozenset({"grad_norm", "dt_ms", "tok_per_sec", "mfu"})
 _THRESHOLD = re.compile(r"(?i)(?:^|[\W_])thr(?:esh(?:old)?)?s?(?:$|[\W_])")  # measures nothing
 _RESULT = re.compile(rb"(?:^|[\s=:<\[])\w*(?:Result|Output)\(|^\s*metrics ?= ?\{")
 _BEST_OF_ALL = re.compile(rb"(?i)best .{0,40}:")
@@ -67,6 +69,11 @@ def _is_setting(line: Candidate, lines: Sequence[bytes], begins: int) -> bool:
 
 
 def _sets_only(line: Candidate) -> bool:
-    """Whether all of its names are of hyperparameters, as in `{'lr': 0.001, 'wd': 0.01, 'epochs': 10}`."""
+    """Whether all of its names are of hyperparameters, as in `{'lr': 0.001, 'wd': 0.01, 'epochs': 10}`.
+
+    Three are enough, `run=2/9 batch_size=32 lr=0.001 epochs=10 steps=500`, where nothing is measured or timed.
+    """
     names = [cell.source for cell in line.named if cell.column]
-    return len(names) > 1 and not line.changing and all(map(setting_lines.is_hyperparameter, names))
+    known = [name for name in names if setting_lines.is_hyperparameter(name)]
+    trains = line.loses or line.is_measured or not _MEASURED.isdisjoint(line.columns)
+    return (len(known) >= _SEVERAL and not trains) or (1 < len(names) == len(known) and not line.changing)

@@ -89,3 +89,14 @@ def test_settings_that_each_of_many_runs_prints_are_none_of_its_figures(read: Re
 def test_results_below_the_settings_of_each_trial_are_read(read: Read) -> None:
     trials = "".join(f"Parameters:\n\nepoch {n} loss {3 - n / 10:.2f}\n" for n in range(1, 21))
     assert read(trials).records["step"].to_list() == [*range(1, 21)]
+
+
+RUN = "run={run}/9 lags={run}8 batch_size=256 learning_rate=1e-5 epochs=500 steps=500 eval_every=9{more}\n"
+
+
+@pytest.mark.parametrize(("more", "records"), [("", 0), (" loss=0.{run}5", 9), (" grad_norm=0.{run}5", 9)])
+def test_line_with_several_hyperparameters_is_a_record_if_it_measures(
+    more: str, records: int, read: Read
+) -> None:
+    log = read("".join(RUN.format(run=run, more=more.format(run=run)) for run in range(1, 10)))
+    assert (log.records.height, log.evals.height) == (records, 0)

@@ -257,3 +257,12 @@ def test_total_on_a_line_of_its_own_is_the_loss(lines: str, read: Callable[[str]
     log = read("".join(lines.format(n=n, a=3.01 / n, b=3.51 / n) for n in range(1, 13)))
     assert log.records["loss"].to_list() == [3.51 / n for n in range(1, 13)]
     assert log.records["cross_entropy_loss"].to_list() == [3.01 / n for n in range(1, 13)]
+
+
+@pytest.mark.parametrize("name", ["Total Training Loss", "Overall Train Loss"])
+def test_total_of_the_training_below_its_parts_is_the_loss(name: str, read: Callable[[str], Log]) -> None:
+    row = "Epoch {0}/8\nTRAINING:\nRecon Loss: {1:.4f} | KL Loss: {2:.4f}\n{3}: {4:.4f}\n"
+    held_out = "VALIDATION:\nRecon Loss: {1:.4f} | KL Loss: {2:.4f}\nTotal Validation Loss: {5:.4f}\n\n"
+    log = read("".join((row + held_out).format(e, 2 / e, 1 / e, name, 3 / e, 4 / e) for e in range(1, 9)))
+    assert log.records["loss"].to_list() == [round(3 / e, 4) for e in range(1, 9)]
+    assert log.evals.filter(name="val_loss")["value"].to_list() == [round(4 / e, 4) for e in range(1, 9)]
