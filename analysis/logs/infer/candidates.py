@@ -103,8 +103,9 @@ class Candidate:
 
     @property
     def trainings(self) -> int:
-        """How often its epochs begin; 1 where it names none."""
-        return 1 + self._falls_of(next((cell for cell in self.named if cell.column == "epoch"), None))
+        """How often its epochs begin, or its steps where it names none; 1 where it has but an index."""
+        counters = {cell.column: cell for cell in self.named}
+        return 1 + self._falls_of(counters.get("epoch", counters.get("step")))
 
     def _falls_of(self, cell: Named | None) -> int:
         counts = integers(self.shape.column(cell.at)) if cell else None

@@ -339,8 +339,14 @@ def test_row_of_numbers_below_lines_of_both_losses_is_no_evaluation(read: Read) 
 @pytest.mark.parametrize(
     "line", ["Best model at epoch 3 with val acc 0.7{n}43", "Average accuracy over folds: 0.7{n}43"]
 )
-def test_summary_of_each_training_is_no_evaluation(line: str, trainings: int, read: Read) -> None:
-    epochs = [f"Epoch {e}/4, Train loss: {9 / e:.4f}, Val loss: {8 / e:.4f}" for e in range(1, 5)]
+@pytest.mark.parametrize(
+    "record",
+    ["Epoch {e}/4, Train loss: {a:.4f}, Val loss: {b:.4f}", "Step {e}, Loss: {a:.4f}\nval_loss: {b:.4f}"],
+)
+def test_summary_of_each_training_is_no_evaluation(
+    line: str, trainings: int, record: str, read: Read
+) -> None:
+    epochs = [record.format(e=e, a=9 / e, b=8 / e) for e in range(1, 5)]
     text = "".join("\n".join([*epochs, line.format(n=n)]) + "\n" for n in range(trainings))
     assert {*read(text).evals["name"]} == {"val_loss"}
 
