@@ -21,7 +21,6 @@ PART = "part of a record"
 _HEADINGS: tuple[Role, ...] = ("epoch", "header")
 _SHOWN = (*MEASURES, *_HEADINGS)
 _PLACES = ("after", "step", "epoch")
-_STEPS = {"after": "after step", "step": "step"}
 _ASIDE = ("phase", "attempt", "line", "time", "rank")
 Row = Mapping[str, Any]
 
@@ -57,11 +56,14 @@ class ReadKind(NamedTuple):
 
         An evaluation that stands between two records is `after step 20, step 30`.
         """
-        figures = [f"{name} {value:.10g}" for name, value in self.figures.items() if name not in _STEPS]
-        steps = [f"{_STEPS[name]} {text.step(self.figures[name])}" for name in _STEPS if name in self.figures]
-        figures = [*steps, *figures]
-        left = 0 if most is None else len(figures) - most
-        return ", ".join([*figures[:most], f"and {left} more"] if left > 0 else figures) or "no figure"
+        left = dict(self.figures)
+        after, step = left.pop("after", None), left.pop("step", None)
+        places = [] if step is None else [f"step {text.step(step)}"]
+        if after is not None and step is not None and step - after > 1:
+            places.insert(0, f"after step {text.step(after)}")
+        figures = [*places, *(f"{name} {value:.10g}" for name, value in left.items())]
+        more = 0 if most is None else len(figures) - most
+        return ", ".join([*figures[:most], f"and {more} more"] if more > 0 else figures) or "no figure"
 
 
 class FirstLines:
