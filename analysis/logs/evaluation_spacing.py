@@ -1,9 +1,12 @@
 """Evaluations that stand between two records, and how far they lie apart: often only one of the two can be meant.
 
-One every 200 steps stands at 200, 400 and 600, and not at 250, 450 and 650, where records are 50 steps apart.
+One every 200 steps stands at 200, 400 and 600, and not at 250, 450 and 650, where records are 50 steps apart. Where
+one stands below each record, the last included, each is of the record above it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 import numpy.typing as npt
@@ -11,29 +14,35 @@ import polars as pl
 
 LEAST = 3  # places, from which on their spacing says something
 _SERIES = ("phase", "attempt", "name")
+_BETWEEN = (pl.col("after") < pl.col("step")).fill_null(False)  # and not above the first record of an attempt
 
 
-def placed(evals: pl.DataFrame) -> pl.DataFrame:
-    """Gives evaluations the step of the record above them where only these steps are evenly apart."""
-    if evals["after"].null_count() == evals.height:
+def placed(evals: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
+    """Gives evaluations the step of the record above them where only that can be meant."""
+    if evals.filter(_BETWEEN).is_empty():
         return evals
     series = evals.group_by(_SERIES, maintain_order=True)
-    keys = [key for key, rows in series if _are_of_above(rows)]
+    steps = {key: {*rows["step"].drop_nulls()} for key, rows in records.group_by("phase", "attempt")}
+    keys = [key for key, rows in series if _are_of_above(rows, steps.get(key[:2], set()))]
     of_above = pl.DataFrame(keys, {name: evals.schema[name] for name in _SERIES}, orient="row")
     found = evals.join(of_above.with_columns(found=True), on=_SERIES, how="left", maintain_order="left")[
         "found"
     ]
-    moved = found.fill_null(False) & evals["after"].is_not_null()
+    moved = _BETWEEN & found.fill_null(False)
     step = pl.when(moved).then("after").otherwise("step")
     return evals.with_columns(step=step, after=pl.when(~moved).then("after"))
 
 
-def _are_of_above(rows: pl.DataFrame) -> bool:
-    """Whether the steps above are evenly apart and those below not; one below the last record has no other."""
-    above = rows.select(pl.coalesce("after", "step").unique(maintain_order=True)).to_series().drop_nulls()
-    below = rows.filter(pl.col("after").is_not_null())["step"].to_numpy()
+def _are_of_above(rows: pl.DataFrame, steps: AbstractSet[int]) -> bool:
+    """Whether the steps above are evenly apart and those below not, or are those of all records."""
+    above = (
+        rows.select(pl.min_horizontal("after", "step").unique(maintain_order=True)).to_series().drop_nulls()
+    )
+    below = rows.filter(_BETWEEN)["step"].to_numpy()
     if len(above) < LEAST or not len(below):
         return False
+    if steps and steps <= {*above}:
+        return True
     spacing = int(np.min(np.abs(np.diff(above.to_numpy()))))
     return _are_multiples(above.to_numpy(), spacing) and not _are_multiples(below, spacing)
 

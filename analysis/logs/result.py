@@ -131,7 +131,7 @@ class _LazyResults:
         evals, records = self.make_evals(), self._printed
         if records is not self._made:
             evals = counting.steps_of_evaluations(evals, records, self.config)
-        evals = stale_evaluations.without_repeats(evaluation_spacing.placed(evals), records)
+        evals = stale_evaluations.without_repeats(evaluation_spacing.placed(evals, records), records)
         return self._timed(evals)
 
     @cached_property

@@ -16,7 +16,7 @@ def read(evaluate_below: list[int], every: int = 50, last: int = 1000, first: in
     for step in range(first, last + 1, every):
         lines.append(f"iter {step} | train 2.{step:04d}")
         if step in evaluate_below:
-            lines.append(f"  held-out nll: 3.{step:04d}")
+            lines += ["---", f"  held-out nll: 3.{step:04d}"]
     return files.stream(io.BytesIO("\n".join(lines).encode() + b"\n"), "a", "a")
 
 
@@ -46,9 +46,16 @@ def test_evaluation_below_the_last_record_counts_as_well() -> None:
     assert places(read([400, 800, 1200], every=100, last=1200)) == [(400, None), (800, None), (1200, None)]
 
 
-def test_evaluations_at_each_record_are_left_where_they_stand() -> None:
-    log = read([*range(0, 1001, 50)])
-    assert [step for step, _ in places(log)] == [*range(0, 1001, 50)]
+def test_evaluation_below_each_record_is_of_it() -> None:
+    every = [*range(0, 1001, 50)]
+    assert places(read(every)) == [(step, None) for step in every]
+
+
+def test_evaluation_above_each_record_is_of_it() -> None:
+    every = [*range(0, 1001, 50)]
+    text = "".join(f"  held-out nll: 3.{step:04d}\n---\niter {step} | train 2.{step:04d}\n" for step in every)
+    log = files.stream(io.BytesIO(text.encode()), "a", "a")
+    assert [step for step, _ in places(log)] == every
 
 
 def test_steps_that_count_from_zero_are_multiples_too() -> None:
