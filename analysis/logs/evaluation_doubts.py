@@ -198,22 +198,24 @@ def unparted(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def listed(log: ParsedRows) -> Iterator[Doubt]:
-    """Values of one measure below the last of several trainings, of which the others have fewer: a list of all."""
+    """Values of one measure below one of several trainings, of which most have fewer: a list of all."""
     run = ["phase", "attempt"]
-    rows = log.records.select("line", *run)
-    if rows.select(run).n_unique() < 2:
+    lasts = log.records.group_by(run, maintain_order=True).agg(pl.col("line").max().alias("last"))
+    if lasts.height < 2:
         return
-    each = log.evals.filter(pl.col("rank").is_null()).group_by(*run, "step", "name", maintain_order=True)
-    values = each.agg(pl.col("value").n_unique().alias("values"), pl.col("line").first())
-    is_below = pl.col("line") > rows["line"].max()
-    others = values.filter(~is_below).group_by("name").agg(pl.col("values").max().alias("usual"))
-    lists = values.filter(is_below).join(others, on="name", how="left", maintain_order="left")
-    lists = lists.filter((pl.col("values") > 1) & (pl.col("values") > pl.col("usual").fill_null(0)))
+    below = (
+        log.evals.filter(pl.col("rank").is_null()).join(lasts, on=run).filter(pl.col("line") > pl.col("last"))
+    )
+    values = below.group_by(*run, "name", maintain_order=True).agg(
+        pl.col("line").n_unique().alias("values"), pl.col("line").first()
+    )
+    several = values.filter(pl.col("values") > 1)
+    lists = several.filter(2 * pl.len().over("name") <= lasts.height)
     for name, count, line in lists.select("name", "values", "line").head(1).rows():
         yield about_reading(
             "listed-evaluations",
-            f"{count:,} values of {name} stand below the last of {rows.select(run).n_unique():,} trainings",
-            "each is of another of them",
+            f"{count:,} values of {name} stand below one of {lasts.height:,} trainings, and fewer below most",
+            "each is of another training, or of another set",
             {"values": count, "name": name},
             line,
         )

@@ -14,13 +14,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gputel.analysis.logs.infer.candidates import Candidate
-from gputel.analysis.logs.infer.counters import integers
+from gputel.analysis.logs.infer.counters import NUMBERED, integers
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_words
 from gputel.analysis.logs.patterns import MEASURES, lazy_regex
 from gputel.analysis.logs.signs import NEXT
 
 _LONGEST = 120
-_DEVIATES = lazy_regex(rb"(?i)\xc2\xb1|\+/?-|\bstd\b|\bstandard dev")
+# `test acc: 0.8 ± 0.1`, `Average val loss`, `CV score`, `acc over 3 runs`; an agent's mean is over episodes
+_SEVERAL = rb"folds|runs|seeds|models|trials|splits|repeats|repetitions"
+_OF_ALL = lazy_regex(
+    rb"(?i)(?!.*(?:reward|return|episode))(?:.*(?:\xc2\xb1|\+/?-|\bstd\b|\bstandard dev"
+    rb"|\b(?:over|across|all|of)(?: the| all)?(?: \d+)? (?:%b)\b)"
+    rb"|[^a-z]*(?:final |the )?(?:avg|average|mean|ensemble|cv|cross[- ]?val\w*|oof|out[- ]of[- ]fold"
+    rb"|(?<=\d-)folds?)(?![a-z]))" % _SEVERAL
+)
 _MOST_TEXTS = 20
 # `the best of fold 2` is no heading, while a time and a level may stand before one
 _BEGINS = r"(?<!\w)(?<![a-z] )(?<![a-z][,:] )"
@@ -56,16 +63,27 @@ def without_results_of_all(candidates: Sequence[Candidate], main: Candidate) -> 
         return [*candidates]
     recording = [line for line in candidates if line.role in ("train", "mixed") and line.evidence]
     last = max(line.shape.last[0] for line in (main, *recording))
-    below = [
-        line for line in candidates if line.role == "eval" and not line.place and line.shape.first > last
-    ]
+    below = [line for line in candidates if line.role == "eval" and line.shape.first > last]
     lists = Counter[tuple[str, ...]]()
     for line in below:
         lists[tuple(line.columns)] += line.shape.count
     listed = {
-        line for line in below if lists[tuple(line.columns)] > 1 or _DEVIATES.search(line.shape.example)
+        line
+        for line in below
+        if _numbers_trainings(line) or is_of_all(line) or (not line.place and lists[tuple(line.columns)] > 1)
     }
     return [line for line in candidates if line not in listed]
+
+
+def _numbers_trainings(line: Candidate) -> bool:
+    """Whether there is one for each training: `Fold 2: val acc 0.8 at epoch 6`."""
+    numbers = [cell for cell in line.named if NUMBERED.fullmatch(cell.source)]
+    return any(len({*line.shape.column(cell.at)}) > 1 for cell in numbers)
+
+
+def is_of_all(line: Candidate) -> bool:
+    """Whether it stands once and says that it is of several trainings: their mean, or what they predict at once."""
+    return line.shape.count == 1 and not line.place and _OF_ALL.match(line.shape.example) is not None
 
 
 def _are_several(candidates: Sequence[Candidate], main: Candidate) -> bool:

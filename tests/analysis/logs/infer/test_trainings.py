@@ -96,6 +96,10 @@ RESULTS = {
     "apart": [line for at in (1, 2, 3) for line in (f"Net {at} again", f"Test loss: 0.8{at}25")],
     "deviation": ["test acc: 0.8125 ± 0.0125"],
     "deviation by name": ["mean test acc: 0.8125 std: 0.0125"],
+    "mean": ["Average val loss: 0.8125"],
+    "mean of folds": ["Test accuracy over 3 folds: 0.8125"],
+    "cross-validation": ["CV score: 0.8125"],
+    "out of fold": ["out-of-fold test loss: 0.8125"],
 }
 
 
@@ -119,6 +123,28 @@ def test_result_of_the_last_of_several_trainings_is_its_own(read: Callable[[str]
     results = read("\n".join(lines) + "\n").evals
     assert results.filter(results["line"] > 20)["value"].to_list()[-2:] == [0.8325, 0.7325]
     assert len(results) == 24
+
+
+@pytest.mark.parametrize("result", ["Mean reward: 210.25", "Test loss: 0.8125", "Overall accuracy: 0.8125"])
+def test_result_that_may_be_of_the_last_training_stays(result: str, read: Callable[[str], Log]) -> None:
+    lines = [
+        f"Epoch {e}, loss {at + 1 / e:.4f}, val acc {1 - 1 / e:.4f}" for at in (1, 2) for e in range(1, 7)
+    ]
+    log = read("\n".join([*lines, result]) + "\n")
+    assert log.evals.height == 12 or log.evals["attempt"][-1] == 2
+
+
+def test_mean_below_each_training_is_its_own(read: Callable[[str], Log]) -> None:
+    lines = []
+    for at in (1, 2, 3):
+        lines += [f"Epoch {e}, loss {at + 1 / e:.4f}, val acc {1 - 1 / e:.4f}" for e in range(1, 7)]
+        lines += [f"Average test loss: 0.8{at}25"]
+    log = read("\n".join(lines) + "\n")
+    assert log.evals.filter(log.evals["value"].is_in([0.8125, 0.8225, 0.8325]))["attempt"].to_list() == [
+        1,
+        2,
+        3,
+    ]
 
 
 def test_results_of_one_training_stay(read: Callable[[str], Log]) -> None:
@@ -200,6 +226,23 @@ def test_numbered_results_among_records_without_a_place_are_doubtful(read: Calla
     for at in (1, 2, 3):
         lines += [*(f"loss: {at + 1 / k:.4f}" for k in range(2, 8)), f"run {at}: test acc 0.8{at}25"]
     assert "several-trainings" in [doubt.what for doubt in read("\n".join(lines) + "\n").doubts]
+
+
+@pytest.mark.parametrize("place", ["", " at epoch {0}"])
+def test_list_that_numbers_the_trainings_is_none_of_the_last(place: str, read: Callable[[str], Log]) -> None:
+    lines = [
+        f"Epoch {e}, loss {at + 1 / e:.4f}, val acc {1 - 1 / e:.4f}" for at in (1, 2, 3) for e in range(1, 7)
+    ]
+    lines += [f"Fold {at}: val acc 0.8{at}25{place.format(7 - at)}" for at in (1, 2, 3)]
+    assert len(read("\n".join(lines) + "\n").evals) == 18
+
+
+def test_lists_of_results_below_every_third_training_are_doubtful(read: Callable[[str], Log]) -> None:
+    lines = []
+    for at in range(1, 7):
+        lines += [f"epoch={e} loss={at + 1 / e:.4f} val_acc={1 - 1 / e:.4f}" for e in range(1, 7)]
+        lines += [f"fold {k}: val_acc=0.8{at}{k}5" for k in (1, 2, 3) if at % 3 == 0]
+    assert "listed-evaluations" in [doubt.what for doubt in read("\n".join(lines) + "\n").doubts]
 
 
 def test_list_of_results_below_a_known_format_is_doubtful(read: Callable[[str], Log]) -> None:
