@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gputel.analysis.logs.infer.candidates import Candidate
-from gputel.analysis.logs.infer.counters import NUMBERED, integers
+from gputel.analysis.logs.infer.counters import NUMBERED, drops, integers
 from gputel.analysis.logs.infer.line_tables import LineTable, compile_words
 from gputel.analysis.logs.patterns import MEASURES, lazy_regex
 from gputel.analysis.logs.signs import NEXT
@@ -90,10 +90,12 @@ def _are_several(candidates: Sequence[Candidate], main: Candidate) -> bool:
     """Whether epochs begin again, or steps where there are no epochs."""
     if "epoch" in main.columns:
         return main.trainings > 1
-    heads = [line for line in candidates if line.role == "epoch" and line.place]
-    if heads:
-        return any(line.falls for line in heads)
-    return main.place is not None and main.place.column in ("step", "iteration") and main.falls > 0
+    heads = [line for line in candidates if line.role in ("epoch", "place") and "epoch" in line.columns]
+    epochs = [line.shape.column(cell.at) for line in heads for cell in line.named if cell.column == "epoch"]
+    if any(map(drops, epochs)):
+        return True
+    is_step = main.place is not None and main.place.column in ("step", "iteration")
+    return is_step and main.falls > 0 and all(len({*column}) == 1 for column in epochs)
 
 
 def _kinds(lines: Sequence[bytes]) -> Mapping[str, list[_TrainingHeading]]:

@@ -275,3 +275,23 @@ def test_only_epochs_of_several_folds_are_doubtful(
 ) -> None:
     log = read("".join(f"{line.format(at)} | Train Loss {1 / at:.4f}\n" for at in range(1, 7)))
     assert ("one-step" in [doubt.what for doubt in log.doubts]) == is_doubtful
+
+
+@pytest.mark.parametrize("said", ["Epoch 1 took 9.50 seconds", "Saved"])
+def test_mean_of_trainings_that_count_steps_is_none_of_the_last(
+    said: str, read: Callable[[str], Log]
+) -> None:
+    lines = []
+    for at in (1, 2):
+        lines += [f"step {k}: loss {at + 1 / k:.4f}" for k in range(10, 90, 10)]
+        lines += [said, f"Test acc: 0.8{at}25"]
+    log = read("\n".join([*lines, "Average test acc: 0.8375"]) + "\n")
+    assert log.evals["value"].to_list() == [0.8125, 0.8225]
+
+
+def test_mean_of_batches_in_epochs_is_of_the_training(read: Callable[[str], Log]) -> None:
+    lines = []
+    for epoch in (1, 2, 3):
+        lines += [f"Epoch {epoch}", *(f"step {k}: loss {epoch + 1 / k:.4f}" for k in range(10, 90, 10))]
+    log = read("\n".join([*lines, "Average test acc: 0.8375"]) + "\n")
+    assert log.evals["value"].to_list() == [0.8375]
