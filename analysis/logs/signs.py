@@ -148,9 +148,12 @@ _SUBJECT = (
     + rb"(?!train|val|test|eval|dev|sav|load)(?P<name>[a-z\d][\w./+-]*)[^\w\n]*"
 )
 # `Fold 2`, `starting seed 3`, `Run 2 of 5`: the number of the next training
+_PARTS = tuple(b"fold seed trial subject participant experiment repeat repetition config scale".split())
 _NUMBERED = (
     rb"[^a-z]*(?:(?:start\w*|train\w*|cross[- ]?validation|cv|running) )?"
-    rb"(?:(?:fold|seed|trial)\b[ #:=]{0,4}\d+\b(?:(?: ?/ ?| of )\d+)?|(?:split|run) \d+(?: ?/ ?| of )\d+)"
+    rb"(?:(?:"
+    + b"|".join(_PARTS)
+    + rb")\b[ #:=]{0,4}\d+\b(?:(?: ?/ ?| of )\d+)?|(?:split|run) \d+(?: ?/ ?| of )\d+)"
     rb"[^\d.]{0,40}"
 )
 _OF_SUBJECT = rb"[^a-z\d]*(?:(?:now|start\w*|train\w*|fitting|running|on|with|the) )*" + _SUBJECT
@@ -208,7 +211,7 @@ _WORTH = (
     *_DONE_ELSEWHERE,
     *(rb"%b(?<![^\n].)[=*#~-]{2}[^\n]*\d\d" % mark for mark in (b"=", rb"\*", b"#", b"~", b"-")),
     *(rb"%b(?:s|ed|ing)?\b[^\n]{0,20}\d\d" % begins for begins in (b"start", b"begin", b"began")),
-    *(rb"%b(?<!\w%b)[ #:=]{0,4}\d" % (part, part) for part in (b"fold", b"seed", b"trial")),
+    *(rb"%b(?<!\w%b)[ #:=]{0,4}\d" % (part, part) for part in _PARTS),
     *(rb"%b(?<!\w%b) \d+(?: ?/ ?| of )\d" % (part, part) for part in (b"split", b"run")),
     rb"\$ " + _RUNS,
     *(rb"%b(?<!\w%b)[ #:=]{1,3}[a-z\d][\w./+-]*[^\w\n]*(?:\n|$)" % (part, part) for part in _SUBJECTS),

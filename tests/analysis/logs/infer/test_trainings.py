@@ -41,11 +41,11 @@ def test_evaluation_below_a_heading_is_of_the_training_that_begins(
 ) -> None:
     lines: list[str] = []
     for at in (1, 2, 3):
-        lines += [heading.replace("{}", str(at)), f"Test acc: 0.{at}0625", *epochs(3.0 + at)]
+        lines += [heading.replace("{}", str(at)), f"Test acc: 0.{at}0625", *epochs(3.0 + at, last=8)]
     log = read("\n".join(lines) + "\n")
-    assert steps(log) == [[1, 2, 3, 4]] * 3
+    assert steps(log) == [[*range(1, 9)]] * 3
     assert first_of_each(log) == [(1, 0.10625), (1, 0.20625), (1, 0.30625)]
-    assert log.evals.height == 15
+    assert log.evals.height == 27
     assert not log.doubts
 
 
