@@ -190,6 +190,7 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     evaluation_doubts.two_losses,
     evaluation_doubts.unparted,
     evaluation_doubts.listed,
+    evaluation_doubts.of_next,
     step_doubts.spacing,
     step_doubts.epochs_overlap,
     gap_doubts.records,

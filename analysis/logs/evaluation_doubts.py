@@ -222,6 +222,39 @@ def listed(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
+def of_next(log: ParsedRows) -> Iterator[Doubt]:
+    """A measure above the first record that every training but the last has once more at its last step.
+
+    Each of these stands above the next training, and may have been made before it.
+    """
+    run = ["phase", "attempt"]
+    records = log.records.filter(pl.col("step").is_not_null())
+    lasts = records.group_by(run, maintain_order=True).agg(pl.col("step").last().alias("reached"))
+    begins: Any = log.records["line"].min() or 0
+    opening = log.evals.filter(pl.col("line") < begins)["name"].value_counts().filter(pl.col("count") == 1)
+    if lasts.height < 2:
+        return
+    at_end = pl.col("step") == pl.col("reached")
+    each = lasts.join(log.evals, on=run, how="left", maintain_order="left")
+    for name in opening["name"]:
+        is_named = pl.col("name") == name
+        values = each.group_by(run, maintain_order=True).agg(
+            (is_named & at_end).sum().alias("values"), pl.col("line").filter(is_named & at_end).last()
+        )
+        *before, last = values["values"].to_list()
+        others = log.evals.filter(name=name).height - sum(before) - 1
+        if set(before) == {last + 1} and (last or not others):
+            yield about_reading(
+                "evaluations-of-next",
+                f"the last step of {text.counted(len(before), 'training')} has {last + 1} values of {name}, "
+                f"and that of the last one {last}",
+                "one of them was made before the training that follows",
+                {"name": name, "trainings": len(before)},
+                values["line"][0],
+            )
+            return
+
+
 def _with_passes(log: ParsedRows, evaluations: pl.DataFrame) -> pl.DataFrame:
     """The evaluations with the `pass` through the data that they stand in, where each counts its steps anew."""
     records = log.records.filter(pl.col("step").is_not_null()).sort("line")

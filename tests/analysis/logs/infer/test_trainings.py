@@ -295,3 +295,24 @@ def test_mean_of_batches_in_epochs_is_of_the_training(read: Callable[[str], Log]
         lines += [f"Epoch {epoch}", *(f"step {k}: loss {epoch + 1 / k:.4f}" for k in range(10, 90, 10))]
     log = read("\n".join([*lines, "Average test acc: 0.8375"]) + "\n")
     assert log.evals["value"].to_list() == [0.8375]
+
+
+def opened(heading: str) -> list[str]:
+    """Three trainings with a validation above the first epoch of each, and one below each epoch."""
+    lines = []
+    for at in (1, 2, 3):
+        lines += [heading.format(at), f"val_loss: {at + 0.5:.4f}"]
+        for epoch in range(1, 7):
+            lines += [
+                f"Epoch {epoch}",
+                f"train_loss: {at + 1 / epoch:.4f}",
+                f"val_loss: {at + 2 / epoch:.4f}",
+            ]
+    return lines
+
+
+def test_evaluations_that_may_open_the_next_training_are_doubtful(read: Callable[[str], Log]) -> None:
+    """No rule knows the heading, so those above the second and third training stay in the one before."""
+    log = read("\n".join(opened(">> width=0.{}")) + "\n")
+    assert "evaluations-of-next" in [doubt.what for doubt in log.doubts]
+    assert not read("\n".join(opened("Run {}/3")) + "\n").doubts
