@@ -161,7 +161,9 @@ def twice(log: ParsedRows) -> Iterator[Doubt]:
     begins = log.records.group_by("phase", "attempt").agg(pl.col("line").min().alias("begins"))
     steps = steps.join(begins, on=["phase", "attempt"], how="left", maintain_order="left")
     is_last = pl.col("step") == pl.col("step").max().over(row_of)
-    is_first = (pl.col("step") == pl.col("step").min().over(row_of)) & (pl.col("opens") < pl.col("begins"))
+    is_first = (pl.col("step") == pl.col("step").min().over(row_of)) & (
+        pl.col("opens") < pl.col("begins").fill_null(0)
+    )
     has_one = (pl.len().over(row_of) > ROW) & ((pl.col("values") == 1).mean().over(row_of) >= ONE)
     twice = steps.filter((pl.col("values") > 1) & ~is_last & ~is_first & has_one)
     for name, step, line in twice.select("name", "step", "line").head(1).rows():

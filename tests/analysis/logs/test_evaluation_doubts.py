@@ -32,6 +32,12 @@ def test_step_with_two_values_among_steps_with_one_is_doubtful(read: Read) -> No
     assert twice(read(training(6, 0.5))) == [said]
 
 
+def test_first_step_with_two_values_is_doubtful_where_no_record_stands_below(read: Read) -> None:
+    lines = [f"Epoch {e}: val_loss = {1 / e:.4f}" for e in range(1, 13)]
+    log = read("\n".join([lines[0].replace("1.0", "1.5"), "Loading weights", *lines]) + "\n")
+    assert twice(log) == ["step 1 has two values of val_loss, and nearly all others have one"]
+
+
 @pytest.mark.parametrize(
     "log", [training(), training(6), training(11, 0.5), training(sets=2)], ids=["one", "same", "last", "all"]
 )
