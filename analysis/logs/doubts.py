@@ -191,6 +191,7 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     evaluation_doubts.unparted,
     evaluation_doubts.listed,
     evaluation_doubts.of_next,
+    evaluation_doubts.named_by_set,
     step_doubts.spacing,
     step_doubts.epochs_overlap,
     gap_doubts.records,

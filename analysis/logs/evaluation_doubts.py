@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,6 +120,33 @@ def beyond(log: ParsedRows) -> Iterator[Doubt]:
             {"records": last, "evaluations": farthest},
             far["line"][0],
         )
+
+
+def named_by_set(log: ParsedRows) -> Iterator[Doubt]:
+    """Losses whose name is that of a set alone, `Val: 0.71`, and that do not fall as losses do."""
+    from gputel.analysis.logs.infer.bare_sets import CLEAR, are_shares, is_set, trend
+
+    if "loss" not in log.records.columns:
+        return
+    loss, held_out = (log.sources.get(name) for name in ("loss", "val_loss"))
+    trained = log.records.filter(pl.col("loss").is_finite())
+    rises = trend(trained["loss"].to_list())
+    evaluated = log.evals.filter(pl.col("name") == "val_loss", pl.col("value").is_finite())
+    if loss and is_set(loss.source) and are_shares(trained["loss"].to_list()) and rises > -CLEAR:
+        name, values, line = loss.source, trained["loss"].to_list(), trained["line"][0]
+    elif held_out and is_set(held_out.source) and are_shares(evaluated["value"].to_list()) and rises < 0:
+        name, values, line = held_out.source, evaluated["value"].to_list(), evaluated["line"][0]
+        if trend(values) < CLEAR or values[0] > fmean(values):
+            return
+    else:
+        return
+    yield about_reading(
+        "named-by-set",
+        f"{name} begins with {values[0]:.4g}, ends with {values[-1]:.4g}, and was read as a loss",
+        "it is named by its set alone, and may be an accuracy or another score",
+        {"name": name, "first": values[0], "last": values[-1]},
+        line,
+    )
 
 
 def fall(log: ParsedRows) -> Iterator[Doubt]:

@@ -171,17 +171,6 @@ def without_foreign_mean(cells: list[Named], shape: LineShape) -> list[Named]:
     ]
 
 
-def with_bare_sets(cells: list[Named]) -> list[Named]:
-    """Calls bare sets beside a loss scores, `Loss: 0.9, Train: 0.81, Val: 0.72`; else all losses if one is."""
-    bare = [cell for cell in cells if cell.column and cell.source.lower() in SETS]
-    names_loss = any(cell.column == "loss" and "loss" in cell.source.lower() for cell in cells)
-    trains = any(cell.source.lower().startswith("train") for cell in bare)
-    if names_loss and trains and len(bare) > 1:
-        return [replace(c, column=f"{c.source.lower()}_score") if c in bare else c for c in cells]
-    more = [cell for cell in bare if cell.column == "val_loss"][1:]
-    return [replace(c, column=f"{c.source.lower()}_loss") if c in more else c for c in cells]
-
-
 def _is_outside(cell: Named, shape: LineShape, range_of: Sequence[float]) -> bool:
     means, low, high = numbers(shape.column(cell.at)), min(range_of), max(range_of)
     return bool(means) and not any(low <= value <= high for value in means)

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from gputel.analysis.logs import values
 from gputel.analysis.logs.infer import places, split_names
+from gputel.analysis.logs.infer.bare_sets import with_bare_sets
 from gputel.analysis.logs.infer.counters import (
     SAMPLES,
     declines,
@@ -41,7 +42,6 @@ from gputel.analysis.logs.infer.dialects import (
 from gputel.analysis.logs.infer.losses import (
     LASTS,
     normal_name,
-    with_bare_sets,
     with_loss,
     without_foreign_mean,
 )
@@ -96,7 +96,7 @@ def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     named = [_name(slot, shape, words) for slot in _spelled_out(spelled)]
     named = of_weights(named)
     named = without_foreign_mean(with_loss(global_step(steps_of_episode(named, shape), shape), shape), shape)
-    named = held_out_perplexity(held_out_loss(with_bare_sets(named)), shape)
+    named = held_out_perplexity(held_out_loss(with_bare_sets(named, shape)), shape)
     named = distinct(plain_loss(one_time(places.find(named, shape))))
     return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)]
 

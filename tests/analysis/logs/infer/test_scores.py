@@ -160,3 +160,28 @@ def test_steps_that_stay_the_same_are_the_length_of_an_episode(steps: str, colum
     row = "{e:>5} | {a:.2f} | " + steps + " | {loss:.4f}\n"
     log = read("Episode | Reward | Steps | Loss\n" + log_of(row))
     assert log.records[column].to_list() == [8 if column == "Steps" else 100 * e for e in EPOCHS]
+
+
+def test_sets_that_rise_as_shares_do_are_scores(read: Read) -> None:
+    """A training loss falls; so do the figures of the same words where they are losses."""
+    rising = read(log_of("Epoch: {e:03d}, Train: {b:.4f}, Val: {a:.4f}, Test: {a:.3f}\n"))
+    assert "loss" not in rising.records.columns
+    assert rising.records["train_score"].to_list() == [round(0.6 + e / 100, 4) for e in EPOCHS]
+    assert set(rising.evals["name"]) == {"val_score", "test_score"}
+    falling = read("".join(f"epoch {e} train {0.9 / e:.4f} | val {0.95 / e:.4f}\n" for e in EPOCHS))
+    assert falling.records["loss"][0] == 0.9
+    assert set(falling.evals["name"]) == {"val_loss"}
+    assert not rising.doubts
+    assert not falling.doubts
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("Epoch: {e:03d}, Loss: {loss:.4f}, Val: {a:.4f}, Test: {b:.4f}\n", "Val"),
+        ("Epoch {e}: train 0.3{odd} val 0.4{odd}\n", "train"),
+    ],
+)
+def test_set_alone_whose_figures_do_not_fall_is_doubtful(line: str, name: str, read: Read) -> None:
+    log = read("".join(line.format(e=e, loss=3 / e, a=0.5 + e / 100, b=0.6, odd=e % 3) for e in EPOCHS))
+    assert [(doubt.what, doubt.figures["name"]) for doubt in log.doubts] == [("named-by-set", name)]
