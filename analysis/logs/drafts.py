@@ -127,18 +127,33 @@ class OpenRecord:
         return bool(evals) and all(same)
 
     def is_bar_summed_up_by(self, line: ParsedLine, step: float | None) -> bool:
-        """Whether it is the bar of an epoch, and the line gives its loss, or most of its figures, once more.
+        """Whether it is the bar of an epoch or step, and the line gives its loss, or most of its figures, again.
 
-        It may give the step as well that the epoch ended with.
+        It may give the step as well that the epoch ended with, or the mean beside the bar's current loss.
         """
-        if self.epoch_of_bar is None or line.cells.get("epoch", step) != self.epoch_of_bar:
-            return False
-        others = {*PLACES, *CIRCUMSTANCES}
-        shared = [name for name in line.cells if name in self.cells and name not in others]
-        shared = ["loss"] if "loss" in shared else shared
-        pairs = [(line.cells[name], self.cells[name]) for name in shared]
+        pairs = self.shared(line)
         same = sum(is_of(again, value) or is_of(value, again) for again, value in pairs)
+        if self.epoch_of_bar is None:
+            return step is not None and step == self.step and 2 * same > len(pairs)
+        if line.cells.get("epoch", step) != self.epoch_of_bar:
+            return False
+        if not pairs and "loss" in self.cells and "loss_avg" in line.cells:
+            return "epoch" in line.cells
         return 2 * same > len(pairs)
+
+    def shared(self, line: ParsedLine) -> list[tuple[float, float]]:
+        """The values of a line, each beside that of the record; of the loss alone if both have it."""
+        others = {*PLACES, *CIRCUMSTANCES}
+        names = [name for name in line.cells if name in self.cells and name not in others]
+        names = ["loss"] if "loss" in names else names
+        return [(line.cells[name], self.cells[name]) for name in names]
+
+    def is_shown_again(self, line: ParsedLine, step: float | None) -> bool:
+        """Whether a bar below shows what a line has given for this step: it was drawn once more."""
+        pairs = self.shared(line)
+        same = all(is_of(again, value) or is_of(value, again) for again, value in pairs)
+        is_of_line = self.redraw is None or len(self.kinds) > 1
+        return is_of_line and step is not None and step == self.step and bool(pairs) and same
 
     def takes(self, line: ParsedLine, step: float | None) -> bool:
         """Whether a line of another shape reports the same step and adds to the record (docs/parse.md, rule 7).
@@ -228,7 +243,7 @@ def is_of(loss: float, rounded: float) -> bool:
     """Whether the other is this loss, rounded: 1.0 is 0.97 rounded, but not 0.75, which is too far from it."""
     _, _, decimals = f"{rounded:f}".rstrip("0").partition(".")
     near = math.isfinite(loss) and abs(loss - rounded) <= _NEAR * abs(rounded)
-    return near and round(loss, len(decimals)) == rounded
+    return loss == rounded or (near and round(loss, len(decimals)) == rounded)
 
 
 def _is_counted(line: ParsedLine) -> bool:

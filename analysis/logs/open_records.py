@@ -135,10 +135,9 @@ class OpenRecords:
         key, step = self._counting.of_bar(line)
         count = line.cells.get("count", 0.0)
         self._redraws = self._redraws or count < line.cells.get("total", count)
-        if draft and self._is_second_bar(line, draft, key):
-            draft.evals.update(tested(line, "val"))
-            return
         new = OpenRecord(line, step, self._titled(line), line.evaluations())
+        if draft and self._adds_nothing(new, draft, key):
+            return
         new.redraw = (*key, count)
         if draft and draft.redraw and draft.redraw[:2] == key:
             self.partials.append(draft.row(draft.place or self._stages.here))
@@ -310,6 +309,15 @@ class OpenRecords:
         draft.cells.pop("total_steps", None)
         self.close(draft.line.rank)
         self._counting.leave_epoch(draft.line.rank)
+
+    def _adds_nothing(self, new: OpenRecord, draft: OpenRecord, key: BarKey) -> bool:
+        """Takes the end of a bar of the test, and a bar that is drawn once more below a line with its figures."""
+        if self._is_second_bar(new.line, draft, key):
+            draft.evals.update(tested(new.line, "val"))
+            return True
+        if again := draft.is_shown_again(new.line, new.step):
+            self.partials.append(new.row(draft.place or self._stages.here))
+        return again
 
     def _is_second_bar(self, line: ParsedLine, draft: OpenRecord, key: BarKey) -> bool:
         """Whether a bar names the epoch that another bar has finished: `Epoch 3 [Val]` below `Epoch 3 [Train]`."""

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gputel.analysis.logs import carriers, formats, numpy_engine, patterns, regex_engine, wrapped_bars
+from gputel.analysis.logs import (
+    carriers,
+    formats,
+    glued_lines,
+    numpy_engine,
+    patterns,
+    regex_engine,
+    wrapped_bars,
+)
 from gputel.analysis.logs.encodings import Decoder, Utf16
 from gputel.analysis.logs.first_lines import FirstLines
 from gputel.analysis.logs.formats import Format
@@ -133,7 +141,8 @@ class Parser:
         return map(self._clean, self._lines.feed(self._utf16.decode(data)))
 
     def _clean(self, chunk: Chunk) -> Chunk:
-        return carriers.cut(wrapped_bars.joined(self._decoder.decode(self._notebook.read(chunk))))
+        decoded = self._decoder.decode(self._notebook.read(chunk))
+        return carriers.cut(glued_lines.parted(wrapped_bars.joined(decoded)))
 
     def finish(self) -> None:
         rest = self._lines.feed(self._utf16.rest())

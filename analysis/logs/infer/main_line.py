@@ -59,10 +59,10 @@ def stands_beside(main: Candidate, read: AlreadyRead) -> bool:
     Without a step it must be the usual kind of record, and the known ones the exception. A line with the loss of
     the epoch below each pass of a bar is none of the bar's many counts.
     """
+    if main.loses and blocks.first_below_passes(main, read.passes) is not None:
+        return True
     if "loss" not in main.columns:
         return False
-    if blocks.first_below_passes(main, read.passes) is not None:
-        return True
     least = 3 * read.records if main.place is None else max(3, read.records // 10)
     return main.shape.count >= least
 
