@@ -49,7 +49,8 @@ class OpenRecord:
     began: dict[str, float] = field(default_factory=dict)  # of an epoch's bar: figures of its first redraw
     is_first: bool = True  # of the redraws of its bar
     is_tested: bool = False  # whether a bar of a test stands below the last epoch's
-    test: tuple[ParsedLine, float] | None = None  # the last redraw of a test's bar below it, with its epoch
+    # the last redraw of a test's bar below it, with its epoch and figures
+    test: tuple[ParsedLine, float, dict[str, float]] | None = None
     place: PhaseAttempt | None = None  # None until a line makes it a record
     kinds: set[Pattern] = field(default_factory=set)  # of its lines
     end: int = 0  # number of its last line

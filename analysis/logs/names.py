@@ -93,6 +93,7 @@ _EVALUATION = re.compile(
 )
 
 
+_SET_FIRST = re.compile(BEGINS_HELD_OUT, re.IGNORECASE)
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")  # of `valLoss`
 # of PPO's value function, as TRL prints them: `val/clipfrac_avg`
 _OF_VALUES = re.compile(r"(?i)^val_(?:clip_?frac|ratio|num_eos)")
@@ -113,6 +114,11 @@ def is_evaluation(column: str) -> bool:
     if _OF_VALUES.match(column) or _HOW_OFTEN.match(column):
         return False
     return _EVALUATION.search(column) is not None and SO_FAR.search(column) is None
+
+
+def measure_of(column: str) -> str:
+    """The measure of an evaluation, whatever its set: `loss` of `test_loss`."""
+    return _SET_FIRST.sub("", column).lower()
 
 
 def held_out_set(word: str) -> str:

@@ -6,15 +6,16 @@ later lines may still add to it or redraw it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gputel.analysis.logs.bar_evaluations import BarEvaluations
 from gputel.analysis.logs.counting import BarKey, Counting
-from gputel.analysis.logs.drafts import RATES, OpenRecord, ParsedLine, Stages
+from gputel.analysis.logs.drafts import RATES, OpenRecord, ParsedLine, Stages, is_of
 from gputel.analysis.logs.evaluations import Evaluations
 from gputel.analysis.logs.frames import Rows
 from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, COUNTS, PLACES
-from gputel.analysis.logs.names import SO_FAR
+from gputel.analysis.logs.names import SO_FAR, held_out_set, measure_of
 from gputel.analysis.logs.patterns import Field
 
 LASTING = ("total_steps", *RATES)
@@ -117,6 +118,22 @@ class OpenRecords:
             draft.end = line.number
             self._evaluations.write(line, line.evaluations(), draft.step, draft.place or self._stages.here)
         return bool(blocks)
+
+    def sum_up_test(self, evals: Mapping[str, float]) -> None:
+        """Leaves to a line below the bar of a test what it gives in full: `Test loss: 0.6123` below `loss: 0.61`.
+
+        The other figures of that bar are of the same set.
+        """
+        given = {measure_of(name): (name, value) for name, value in evals.items()}
+        for draft in self.drafts.values():
+            line, epoch, figures = draft.test or (draft.line, 0.0, {})
+            pairs = [(name, *given[what]) for name in figures if (what := measure_of(name)) in given]
+            again = {name: full for name, full, value in pairs if is_of(value, figures[name])}
+            if again:
+                held_out = held_out_set(next(iter(again.values())))
+                left = {name: value for name, value in figures.items() if name not in again}
+                named = {f"{held_out}_{measure_of(name)}": value for name, value in left.items()}
+                draft.test = line, epoch, named
 
     def redraw(self, line: ParsedLine) -> None:
         """Keeps a progress bar's last redraw per epoch, or per step count if it names no epoch."""
@@ -331,13 +348,12 @@ class OpenRecords:
         draft = self.drafts[line.rank]
         if draft.test and draft.test[0].number != line.number:
             self._end_test(draft)
-        draft.test = line, epoch
-        self._evaluations.note(line, tested(line, "val"), epoch)
+        draft.test = line, epoch, tested(line, "val")
 
     def _end_test(self, draft: OpenRecord) -> None:
         if draft.test:
-            line, epoch = draft.test
-            self._evaluations.write(line, tested(line, "val"), epoch, draft.place or self._stages.here)
+            line, epoch, figures = draft.test
+            self._evaluations.write(line, figures, epoch, draft.place or self._stages.here)
 
     def _titled(self, line: ParsedLine) -> dict[str, float]:
         """The values of a record, with a table's columns named by its header; a lone average is the loss."""

@@ -229,6 +229,7 @@ class Assembler:
         named = line.shape.place is not None or "epoch" in line.cells
         if self._repeats_record(line, named=named):
             return
+        self._records.sum_up_test(line.evaluations())
         self._tested = None if named else self._tested
         is_below = (self._ended or line.pattern.is_of_above) and not named and self._tested is None
         step = self._counting.of_evaluation(self._tested or line, self._leads)

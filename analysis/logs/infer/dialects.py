@@ -76,7 +76,7 @@ PARTS = re.compile(
 MEASURE = re.compile(
     r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|dice|score|error|(?<![a-z])err|rmse|mae|mse|reward|psnr|ssim"
     r"|(?<![a-z])returns?(?![a-z])|lpips|fid|em$|precision|recall|h-?mean|log_?prob"
-    r"|(?<![a-z])(?:mrr?|ndcg|meteor|cider|spice|eer|min_?dcf|kappa|qwk|pearson|spearman|jaccard|dsc|nsd|hd_?95"
+    r"|(?<![a-z])(?:auroc|auprc?|ari|nmi|mbo|mpjpe|pck|mrr?|ndcg|meteor|cider|spice|eer|min_?dcf|kappa|qwk|pearson|spearman|jaccard|dsc|nsd|hd_?95"
     r"|ap\d{0,2}|si[-_ ]?snr|(?:si[-_ ]?)?sdri?|pesq|stoi)(?![a-z])"
     r"|(?<![a-z])(?:hits?(?:[@_ ]|_at_)|rank-|top[-_ ]?|[rp]@)\d"
 )

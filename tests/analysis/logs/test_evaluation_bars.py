@@ -100,3 +100,17 @@ def test_a_line_that_repeats_a_bar_is_no_evaluation_of_its_own(read: Read) -> No
     )
     end = "8/8 [====] - 0s 3ms/step - loss: 0.4375 - accuracy: 0.7512\nTest loss: 0.4375\n"
     assert losses(read("".join(epochs) + end)) == [(5, 0.4375)]
+
+
+def test_a_line_that_gives_a_test_in_full_says_its_set(read: Read) -> None:
+    """Its bar rounds the loss, and is of the same set as the line; the last validation is none of it."""
+    epochs = (
+        f"Epoch {e}/5\n40/40 [====] - 3s 12ms/step - loss: {4 / e:.4f} - val_loss: {4.2 / e:.4f}"
+        f" - val_accuracy: 0.{e}1\n"
+        for e in EPOCHS
+    )
+    end = "8/8 [====] - 0s 3ms/step - loss: 0.4375 - accuracy: 0.7512\nTest loss: 0.43751862\n"
+    log = read("".join(epochs) + end)
+    assert losses(log) == [(e, round(4.2 / e, 4)) for e in EPOCHS]
+    rows = log.evals.filter(log.evals["name"].str.starts_with("test")).select("step", "name", "value").rows()
+    assert sorted(rows) == [(5, "test_accuracy", 0.7512), (5, "test_loss", 0.43751862)]
