@@ -63,7 +63,8 @@ class Columnwise:
             steps = shape.step(cells, self._counting.from_zero(table.pattern))
             if steps is not None:
                 falls = np.flatnonzero(~(steps[1:] > steps[:-1])) + first + 1
-                waiting = [self._waiting(aside.within(first + 1, end), first, steps) for aside in asides]
+                within = [aside.within(first + 1, end) for aside in asides]
+                waiting = [self._waiting(aside, first, steps, cells) for aside in within]
                 cuts = np.unique(np.concatenate([falls, *waiting])).tolist()
             elif "epoch" in cells:
                 epochs = cells["epoch"]
@@ -87,7 +88,7 @@ class Columnwise:
         if below and (steps is None or headed or below.table.has_heads):
             return False
         if steps is not None and any(
-            headed or len(self._waiting(aside, first - 1, steps)) for aside in asides
+            headed or len(self._waiting(aside, first - 1, steps, cells)) for aside in asides
         ):
             return False
         rank = self._heads.time_and_rank(table, first - 1)[1]
@@ -114,10 +115,10 @@ class Columnwise:
             apart = _are_steps(steps)
         return apart and all(bool(np.all(np.abs(cells[name]) < MOST)) for name in WHOLE if name in cells)
 
-    def _waiting(self, aside: Aside, first: int, steps: Numbers) -> Ints:
+    def _waiting(self, aside: Aside, first: int, steps: Numbers, cells: Cells) -> Ints:
         """Rows of the run below evaluations that a record beside them gives a step, or that affect later records.
 
-        `steps` are those of the rows from `first` on.
+        `steps` and `cells` are those of the rows from `first` on.
         """
         table, shape, rows, before = aside
         if table.has_heads or table.pattern.stage or shape.texts or "epoch" in shape.columns:
@@ -125,7 +126,10 @@ class Columnwise:
         own = shape.step(table.columns(shape, rows), self._counting.from_zero(table.pattern))
         if own is None:
             return before
-        on_time = (own >= steps[before - first - 1]) & (own < MOST) & (own == np.floor(own))
+        above = before - first - 1
+        on_time = (own >= steps[above]) & (own < MOST) & (own == np.floor(own))
+        if "iteration" in cells:
+            on_time &= (own == steps[above]) | (own != cells["iteration"][above])
         return before.compress(~on_time)
 
     def _write(

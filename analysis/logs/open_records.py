@@ -119,6 +119,12 @@ class OpenRecords:
             self._evaluations.write(line, line.evaluations(), draft.step, draft.place or self._stages.here)
         return bool(blocks)
 
+    def step_of_iteration(self, line: ParsedLine, count: float | None) -> float | None:
+        """The step of the open record whose iteration an evaluation names; any other count is a step itself."""
+        draft = self.drafts.get(line.rank)
+        is_iteration = draft is not None and count is not None and draft.cells.get("iteration") == count
+        return draft.step if draft and is_iteration and draft.step is not None else count
+
     def sum_up_test(self, evals: Mapping[str, float]) -> None:
         """Leaves to a line below the bar of a test what it gives in full: `Test loss: 0.6123` below `loss: 0.61`.
 

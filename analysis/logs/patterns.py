@@ -290,7 +290,8 @@ STYLES: dict[str, str] = {
     "words": rf"(?<![A-Za-z_])(?P<key>{_DIGITS_FIRST}[A-Za-z_][\w./@%-]{{0,200}})['\"]?\s*[:=]\s*"
     r"(?P<value>(?!\{)[^\s,;(|\]}]+(?:,\d{3}[^\s,;(|\]}]*)*)(?:\s?\((?P<also>[^()]*)\))?",
     # step=3 loss=2.1 msg="step done"
-    "equals": rf'(?<![A-Za-z_])(?P<key>{_DIGITS_FIRST}[A-Za-z_][\w./%-]{{0,200}})=(?P<value>"[^"]*"|[^\s,;"]+)',
+    "equals": rf"(?<![A-Za-z_])(?P<key>{_DIGITS_FIRST}[A-Za-z_][\w./%-]{{0,200}})="
+    r'(?P<value>"[^"]*"|[^\s,;"]+(?:,\d{3}(?!\d)[^\s,;"]*)*)',
     # lr: 1.0e-03  recall@thr=0.5: 0.2222  max mem: 3524: two blanks or a tab between pairs
     "columns": rf"(?<![A-Za-z_])(?P<key>{_DIGITS_FIRST}[A-Za-z_][^:\s]{{0,80}}(?: [^:\s]{{1,80}}){{0,9}}):\s*"
     r"(?P<value>(?:\d+ days?, )?[^\s(]+)(?:\s?\((?P<also>[^()]*)\))?",

@@ -233,7 +233,7 @@ class Assembler:
         self._tested = None if named else self._tested
         is_below = (self._ended or line.pattern.is_of_above) and not named and self._tested is None
         step = self._counting.of_evaluation(self._tested or line, self._leads)
-        step = self.stages.last_step if is_below else step
+        step = self.stages.last_step if is_below else self._records.step_of_iteration(line, step)
         if step is not None or self._leads or not self._records.evaluate(line):
             self.evaluations.take(line, step, self._counting.epoch(line.cells, line.rank))
 

@@ -140,7 +140,7 @@ def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> 
         what = replace(slot, key=word or None, column=None if word else "counted" if key == "" else total)
         named.append(_name(what, shape, words))
     placed = places.with_totals(_counted(steps_of_episode(named, shape), shape), shape)
-    return distinct(_only_measure(with_loss(placed, shape)))
+    return distinct(_only_measure(with_bare_sets(with_loss(placed, shape), shape)))
 
 
 def _counted(cells: list[Named], shape: LineShape) -> list[Named]:

@@ -355,8 +355,10 @@ def _shared(before: str, slot: Slot, shape: LineShape) -> str:
     inside = words_before(shape, slot.at).strip()[:1] in ("(", "[")
     if averaged and inside and key.lower() in _CURRENTS and integers(shape.column(slot.at)) is None:
         return f"current {averaged[1]}"  # `avg loss: 2.7 (cur 2.5)`
-    measure = [word for word in before.split() if word.lower() not in _SETS]
-    if key.lower() in _SETS and 0 < len(measure) < len(before.split()):
+    words = before.split()
+    measure = [word for word in words if word.lower() not in _SETS]
+    another = key.lower() in _SETS and key.lower() not in map(str.lower, words)
+    if another and 0 < len(measure) < len(words) and not measure[0].isdigit():
         return f"{_SETS[key.lower()]} {' '.join(measure)}"
     return key
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gputel.analysis.logs.infer.counters import has_fractions, numbers
+from gputel.analysis.logs.infer.dialects import MEASURE
 from gputel.analysis.logs.infer.named import Slot
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.names import HELD_OUT, TRAINING
@@ -47,16 +48,20 @@ def numbered(before: Slot, slot: Slot, shape: LineShape) -> Slot:
     if slot.column != "total" or before.column == "total" or before.key is None or shape.count < _FEW:
         return slot
     number = _NUMBER_BEHIND.search(before.key)
-    if not (number or _is_apart(shape.column(before.at), shape.column(slot.at))):
+    measures = MEASURE.search(before.key) is not None
+    if not (number or _is_apart(shape.column(before.at), shape.column(slot.at), measures=measures)):
         return slot
     name = before.key[: number.start()] if number else before.key
     return replace(slot, key=f"{name} {int(number['number']) + 1 if number else 2}", column=None)
 
 
-def _is_apart(values: Sequence[bytes], others: Sequence[bytes]) -> bool:
-    """Whether the second is a fraction that changes, and sometimes less than the first, as no total is."""
+def _is_apart(values: Sequence[bytes], others: Sequence[bytes], *, measures: bool) -> bool:
+    """Whether the second is a fraction that changes, and of a measure or sometimes less than the first.
+
+    No total is, but `mem 3.2/5.6` may be what is used and reserved.
+    """
     less = any(other < value for value, other in zip(numbers(values), numbers(others), strict=False))
-    return less and len({*others}) > 1 and has_fractions(others)
+    return (less or measures) and len({*others}) > 1 and has_fractions(others)
 
 
 def _by_slash(before: Slot, slot: Slot) -> tuple[Slot, Slot]:

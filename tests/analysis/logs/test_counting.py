@@ -187,3 +187,16 @@ def test_evaluation_without_a_step_stays_in_its_attempt_in_a_log_without_records
     )
     unplaced = read(text).evals.filter(pl.col("step").is_null())
     assert unplaced.select("attempt", "value").rows() == [(1, 11.5), (2, 12.5)]
+
+
+@pytest.mark.parametrize("between", [1, 40])
+def test_evaluation_that_names_the_iteration_of_a_record_is_of_its_step(
+    between: int, read: Callable[[str], Log]
+) -> None:
+    """A step may have several iterations; one that no record names stays as it is printed."""
+    text = ""
+    for at in range(1, 121):
+        text += f"iter {4 * at} step {2 * at}: loss {9 / at:.4f}, iter time: 12.10ms\n"
+        text += f"step {4 * at}: val loss {9.5 / at:.4f}\n" if at % between == 0 else ""
+    steps = read(text + "step 481: val loss 0.0750\n").evals["step"].to_list()
+    assert steps == [*(2 * at for at in range(between, 121, between)), 481]

@@ -185,3 +185,42 @@ def test_sets_that_rise_as_shares_do_are_scores(read: Read) -> None:
 def test_set_alone_whose_figures_do_not_fall_is_doubtful(line: str, name: str, read: Read) -> None:
     log = read("".join(line.format(e=e, loss=3 / e, a=0.5 + e / 100, b=0.6, odd=e % 3) for e in EPOCHS))
     assert [(doubt.what, doubt.figures["name"]) for doubt in log.doubts] == [("named-by-set", name)]
+
+
+@pytest.mark.parametrize(
+    ("heading", "row"),
+    [
+        ("epoch\ttrain\tval\n", "{e}\t{b:.4f}\t{a:.4f}\n"),
+        ("| Epoch | Train | Val |\n", "| {e} | {b:.4f} | {a:.4f} |\n"),
+    ],
+)
+def test_columns_headed_by_sets_that_rise_are_scores(heading: str, row: str, read: Read) -> None:
+    log = read(heading + log_of(row))
+    assert log.records["train_score"][0] == 0.61
+    assert set(log.evals["name"]) == {"val_score"}
+
+
+def test_measure_is_left_out_of_another_set_and_not_of_the_same(read: Read) -> None:
+    """`Train Loss 2.5, Val 2.6` are losses; `Train Loss 2.5; Train 0.8; Val 0.7` are a loss and scores."""
+    losses = read("".join(f"Epoch {e}: Train Loss {3 / e:.4f}, Val {3.1 / e:.4f}\n" for e in EPOCHS))
+    assert set(losses.evals["name"]) == {"val_loss"}
+    scores = read(log_of("Epoch {e}: Train Loss {loss:.4f}; Train {b:.3f}; Val {a:.3f}\n"))
+    assert scores.records.select("loss", "train_score").row(0) == (3.0, 0.61)
+    assert set(scores.evals["name"]) == {"val_score"}
+
+
+def test_second_value_of_a_measure_keeps_a_name_of_its_own(read: Read) -> None:
+    """What is printed behind a slash may be a total, but not where it is a fraction of a measure that changes."""
+    log = read(
+        "".join(f"Epoch {e} loss={3 / e:.3f}/{3.5 / e:.3f} memory 3.{e % 7}/5.{e % 9}\n" for e in EPOCHS)
+    )
+    assert log.records.select("loss", "loss_2").row(1) == (1.5, 1.75)
+    sets = read("".join(f"epoch {e} train: {3 / e:.3f}/0.{e} val: {3.5 / e:.3f}/0.{e}\n" for e in EPOCHS))
+    assert set(sets.evals["name"]) == {"val_loss", "val_2"}
+
+
+def test_epochs_of_two_trainings_may_give_nothing_but_a_score(read: Read) -> None:
+    text = "".join(f"[epoch {e}] FG-ARI=0.{e + 30} size=0.{e + 50}\n" for e in range(9))
+    log = read(text + text)
+    assert log.records["FG_ARI"].to_list()[:2] == [0.3, 0.31]
+    assert log.places == [("train", 1), ("train", 2)]
