@@ -100,14 +100,15 @@ _OF_VALUES = re.compile(r"(?i)^val_(?:clip_?frac|ratio|num_eos)")
 _HOW_OFTEN = re.compile(
     r"(?i)^(?:eval|val|valid|validation|test)_(?:every|freq\w*|interval|stride)(?:_\w+)?$"
 )
-SO_FAR = re.compile(r"(?i)_(?:best|lowest|highest|minimum|maximum|min|max|so_far)$")
+_EXTREME = "best|lowest|highest|minimum|maximum|min|max"
+SO_FAR = re.compile(rf"(?i)_(?:{_EXTREME}|so_far)$|^(?:{_EXTREME})_")
 
 
 def is_evaluation(column: str) -> bool:
     """Whether it is a column of evaluations, such as `val_acc`; the role of a line takes precedence.
 
-    `val_loss_best` repeats one, and is none; `val_ratio` is of a value function, or a share of the data, and
-    `eval_every` a setting.
+    `val_loss_best` and `best_val` repeat one, and are none; `val_ratio` is of a value function, or a share of the
+    data, and `eval_every` a setting.
     """
     if column in ("core_metric", "hellaswag"):
         return True

@@ -22,7 +22,7 @@ from gputel.analysis.logs.infer.naming import name, vocabulary
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.infer.slots import SECONDS
 from gputel.analysis.logs.line_kinds import EVIDENCE, plan
-from gputel.analysis.logs.names import HELD_OUT
+from gputel.analysis.logs.names import HELD_OUT, TRAINING
 from gputel.telemetry.errors import GputelError
 
 _MOST_VALUES, _MOST_BESIDE = 40, 10  # of a rare line: of a list or a tree; beside a place and no measure
@@ -30,6 +30,7 @@ _MOST_SETTINGS = 0.3  # share of the lines; `python train.py | step 5` may stand
 _OPTION = re.compile(rb"\s*--[a-z]")  # `--epochs 10`, of a command
 _BEGINS = re.compile(rf"(?i)\W*(?:(?:phase|split|mode|set)\W+)?(?:{HELD_OUT})(?!\w)".encode())
 _OF_SET = re.compile(rf"(?i)(?:{HELD_OUT})[ _]+(?:batches|samples|images|examples|sentences|tokens|size)")
+_OF_BOTH = re.compile(rf"(?i)(?<![a-z])(?:{TRAINING}) ?/ ?(?:{HELD_OUT})(?![a-z])".encode())  # `(train/val)`
 _LOSSES = frozenset({"loss", "loss_avg"})
 _FOLD = re.compile(r"(?i)(?:fold|split)")
 _IN_EPOCH = re.compile(r"(?i)(?:at|in|from) (?:epoch|step|iteration)")
@@ -165,7 +166,7 @@ def _evaluates(candidate: Candidate, *, headed: bool) -> bool:
         return False
     begins = _BEGINS.match(candidate.shape.english[0]) is not None
     said = candidate.metrics if begins else candidate.named  # `Last test reward: 9. Training step: 10`
-    trains = any("train" in named.source.lower() for named in said)
+    trains = any("train" in named.source.lower() for named in said) or _OF_BOTH.search(candidate.shape.spoken)
     return not trains and (begins or not {"lr", "grad_norm"} & set(candidate.columns))
 
 

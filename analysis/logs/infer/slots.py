@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gputel.analysis.logs import values
 from gputel.analysis.logs.infer.counters import counts, goes_on, integers, recurs
-from gputel.analysis.logs.infer.dialects import TOKEN_RATES
+from gputel.analysis.logs.infer.dialects import MEASURE, TOKEN_RATES
 from gputel.analysis.logs.infer.named import SETTING, Slot
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
 from gputel.analysis.logs.infer.two_values import named_together, numbered
@@ -39,6 +39,7 @@ _OF_SET = lazy_regex(
 _ARTICLE = lazy_regex(r"(?:and |with )?(?:the |an? )(?=[a-z])|and (?=[A-Za-z])")  # `and the loss is 2.5`
 _BARE_VERBS = {"is", "was", "are", "equals"}
 _OF_SET_APART = lazy_regex(rf"(?i)(?<![\w-])(?P<set>{TRAINING}|{HELD_OUT}) {{2,}}(?=[a-z])")  # `Val   Loss`
+_SET_BELOW = lazy_regex(rf"(?i)(?:^|\s)(?P<what>[a-z]\w*):\s+(?P<set>{TRAINING}|{HELD_OUT})$")
 _OF_TOTAL = lazy_regex(r"\s*/\s*$")
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
 _BEHIND_NAME = lazy_regex(r"\)?\s*(?:[:=]|is|was)?\s*")
@@ -229,6 +230,9 @@ def _left_key(left: str, after_value: bool) -> str | None:
     if left.rstrip().endswith(")") and after_value and not _OF_SET.search(left):
         return None
     chunk = _CUTS.split(text if not text.endswith((")", "]")) else text + "\0")[-1].rstrip("\0")
+    headed = _SET_BELOW.search(chunk)  # `loss: train 2.5 val 2.6`
+    if headed and MEASURE.search(headed["what"]):
+        return f"{headed['set']} {headed['what']}"
     chunk = _VERB.sub("", re.split(r":\s", chunk)[-1].strip()).strip(" \t'\"([{<|:*#>-.")
     phrase = _APART.split(chunk)[-1]
     article = _ARTICLE.match(phrase)
@@ -359,7 +363,8 @@ def _shared(before: str, slot: Slot, shape: LineShape) -> str:
     measure = [word for word in words if word.lower() not in _SETS]
     another = key.lower() in _SETS and key.lower() not in map(str.lower, words)
     if another and 0 < len(measure) < len(words) and not measure[0].isdigit():
-        return f"{_SETS[key.lower()]} {' '.join(measure)}"
+        held_out = key if words[0] == "val" else _SETS[key.lower()]
+        return f"{held_out} {' '.join(measure)}"
     return key
 
 

@@ -107,7 +107,7 @@ def _of_losses(row: list[Slot], shape: LineShape) -> list[Slot]:
 
 def set_first(key: str) -> str:
     """The name with its set in front and spelled out: `val loss` for `Loss(val)`, `vld_loss`, `val's loss`."""
-    key = _OWNER.sub(r"\g<set> ", key)
+    key = _OWNER.sub(r"\g<set> ", _SETS.get(key.lower(), key))
     letter = _LETTER.fullmatch(key)
     if letter:
         return f"{letter['set']} loss"

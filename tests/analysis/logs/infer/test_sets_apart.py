@@ -77,3 +77,29 @@ def test_set_that_is_cut_short_beside_the_training_set_is_held_out(read: Read) -
     sets = "epoch {}\ntraining set : loss {:.4f}, acc 0.{}\nevl set : loss {:.4f}, acc 0.{}\n"
     log = read("".join(sets.format(e, 2 / e, e + 11, 3 / e, e + 21) for e in range(1, 9)))
     assert log.records.height == log.evals.filter(name="val_loss").height == 8
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "epoch {e} | loss: train {t:.4f} val {v:.4f} test {w:.4f} | acc: train 0.9{e} val 0.8{e} test 0.7{e}\n",
+        "epoch {e} | train: loss {t:.4f} acc 0.9{e} | val: loss {v:.4f} acc 0.8{e} | test: loss {w:.4f} acc 0.7{e}\n",
+    ],
+)
+def test_sets_stand_below_a_measure_or_above_it(line: str, read: Read) -> None:
+    log = read("".join(line.format(e=e, t=2 / e, v=3 / e, w=4 / e) for e in range(1, 9)))
+    assert log.records["loss"].to_list() == [round(2 / e, 4) for e in range(1, 9)]
+    assert set(log.evals["name"]) == {"val_loss", "test_loss", "val_acc", "test_acc"}
+
+
+def test_line_of_both_sets_is_a_record(read: Read) -> None:
+    line = "epoch {e}: loss {t:.4f}; recall 0.9{e}/0.8{e} (train/val)\n"
+    log = read("".join(line.format(e=e, t=2 / e) for e in range(1, 9)))
+    assert log.records["loss"].to_list() == [round(2 / e, 4) for e in range(1, 9)]
+    assert log.evals.is_empty()
+
+
+def test_best_of_a_set_so_far_is_no_evaluation(read: Read) -> None:
+    line = "epoch {e} | loss {t:.4f} | trn 0.9{e} | valid loss {v:.4f} | best valid {v:.4f}\n"
+    log = read("".join(line.format(e=e, t=2 / e, v=3 / e) for e in range(1, 9)))
+    assert set(log.evals["name"]) == {"val_loss"}
