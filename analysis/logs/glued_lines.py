@@ -12,18 +12,21 @@ from gputel.analysis.logs import lines
 from gputel.analysis.logs.lines import Chunk
 from gputel.analysis.logs.patterns import lazy_regex
 
+_PLACE = rb"(?<![A-Za-z])(?i:epoch|step|iter|iteration)\b"
+# `<00:05, 9.8it/s, loss=2.5]`, and what is printed behind it
 _BEHIND = lazy_regex(
-    rb"\d/\d+ \[[\d:]{1,11}<[\d:?]{1,11}(?:,[^\]\n]*)?\]"  # `50/100 [00:10<00:05, 9.8it/s]`
-    rb"(?=\[?\d{2,4}[-/:]\d\d|[^\s\])},.:;|\d][^\d\n|%]{0,40}(?<![A-Za-z])(?i:epoch|step|iter|iteration)\b"
-    rb"|(?i:epoch|step|iter|iteration)\b)"
+    rb"<[\d:?]{1,11}(?:,[^\]\n]*)?\]"
+    rb"(?=\[?\d{2,4}[-/:]\d\d|%b|[^\s\])},.:;|\d][^\d\n|%%]{0,40}%b)" % (_PLACE, _PLACE)
 )
+_COUNTED = lazy_regex(rb"\d/\d+ \[[\d:]{1,11}$")  # `50/100 [00:10`
+_LONGEST = 40  # bytes of a count and a time
 
 
 def parted(chunk: Chunk) -> Chunk:
     """The chunk with each such text below its bar; `number` still gives lines of the file."""
     if b"<" not in chunk.data:
         return chunk
-    ends = [bar.end() for bar in _BEHIND.finditer(chunk.data)]
+    ends = [bar.end() for bar in _BEHIND.finditer(chunk.data) if _is_counted(chunk.data, bar.start())]
     if not ends:
         return chunk
     begun = lines.starts(chunk.data) if chunk.starts is None else chunk.starts
@@ -31,3 +34,8 @@ def parted(chunk: Chunk) -> Chunk:
     copies = 1 + np.bincount(rows, minlength=len(begun))
     pieces = [chunk.data[begin:end] for begin, end in zip([0, *ends], [*ends, None], strict=True)]
     return Chunk(b"\n".join(pieces), chunk.first, chunk.number(np.repeat(np.arange(len(begun)), copies)))
+
+
+def _is_counted(data: bytes, time_left: int) -> bool:
+    """Whether a bar's count and time stand before the time that is left."""
+    return _COUNTED.search(data[max(0, time_left - _LONGEST) : time_left]) is not None

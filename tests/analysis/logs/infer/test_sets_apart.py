@@ -83,7 +83,8 @@ def test_set_that_is_cut_short_beside_the_training_set_is_held_out(read: Read) -
     "line",
     [
         "epoch {e} | loss: train {t:.4f} val {v:.4f} test {w:.4f} | acc: train 0.9{e} val 0.8{e} test 0.7{e}\n",
-        "epoch {e} | train: loss {t:.4f} acc 0.9{e} | val: loss {v:.4f} acc 0.8{e} | test: loss {w:.4f} acc 0.7{e}\n",
+        "epoch {e} | train: loss {t:.4f} acc 0.9{e} | val: loss {v:.4f} acc 0.8{e}"
+        " | test: loss {w:.4f} acc 0.7{e}\n",
     ],
 )
 def test_sets_stand_below_a_measure_or_above_it(line: str, read: Read) -> None:
