@@ -257,6 +257,8 @@ class _Lazy:
 
 _DIGITS_FIRST = r"(?:(?<![\w.,:/+-])\d{1,3}(?=[A-Za-z]{1,10}_))?"
 """A key may begin with a number, `2d_loss`, where a word begins."""
+_WORD = r"[A-Za-z_][\w./@%-]{0,200}"
+_SET_FIRST = r"(?i:train|training|trn|vali?|valid|validation|vld|eval|test|dev)"
 _NUMBER_AHEAD = r"(?=[-+.]?\d|[+-]?(?i:nan|inf)\b)"
 
 
@@ -287,7 +289,9 @@ STYLES: dict[str, str] = {
     "dashes": rf"(?<!\s)\s+-\s+(?P<key>{_DIGITS_FIRST}[A-Za-z][^:]{{0,200}}?):\s*"
     r"(?P<value>\S*(?:\s+(?!-\s)\S+)*?)(?=\s+-\s|\s*$)",
     # loss:2.085 lr:2e-05   metrics={'acc': 0.5}   loss:  3.11665  memory: 93.46GiB(52.40%)  loss: 6.8536 (6.9458)
-    "words": rf"(?<![A-Za-z_])(?P<key>{_DIGITS_FIRST}[A-Za-z_][\w./@%-]{{0,200}})['\"]?\s*[:=]\s*"
+    # and, where a comma or the name of a set shows it, a name of several words: `, G loss=2.5`, `val loss: 2.5`
+    "words": rf"(?<![A-Za-z_])(?P<key>(?:(?:(?<=, ){_WORD}|{_SET_FIRST})(?: {_WORD}){{1,3}}(?=['\"]?\s*[:=])"
+    rf"|{_DIGITS_FIRST}{_WORD}))['\"]?\s*[:=]\s*"
     r"(?P<value>(?!\{)[^\s,;(|\]}]+(?:,\d{3}[^\s,;(|\]}]*)*)(?:\s?\((?P<also>[^()]*)\))?",
     # step=3 loss=2.1 msg="step done"
     "equals": rf"(?<![A-Za-z_])(?P<key>{_DIGITS_FIRST}[A-Za-z_][\w./%-]{{0,200}})="
