@@ -28,6 +28,7 @@ _LONGEST = 40  # of a name
 _NUMBER = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
 _NUMBERS, _TEXT_NUMBERS = lazy_regex(_NUMBER.encode()), lazy_regex(_NUMBER, re.ASCII)
 _CLOCK = lazy_regex(rb"(?<![\d.:])\d{1,2}:\d\d(?:[:.]\d\d(?:[.,]\d+)?)?(?![.:]?\d)")
+_DRAWN = lazy_regex(rb"%\|[^|\w]{1,400}\|")
 _FRACTION = lazy_regex(rb"\d\.\d")
 _LETTER = lazy_regex(r"[^\W\d_]")
 # between two values of one name, `recall=[0.1, 0.2]`, or between a number of the name and its value, `rank-1: 0.5`
@@ -53,8 +54,8 @@ ASIDE = lazy_regex(
 
 
 def shape(line: bytes) -> bytes:
-    """The line without its numbers."""
-    return _NUMBERS.sub(b"#", line)
+    """The line without its numbers, and without what a bar is drawn with."""
+    return _NUMBERS.sub(b"#", _DRAWN.sub(b"%|", line))
 
 
 def alike(lines: Iterable[Printed]) -> list[list[Printed]]:

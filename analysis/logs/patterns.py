@@ -292,7 +292,7 @@ STYLES: dict[str, str] = {
     # and, where a comma or the name of a set shows it, a name of several words: `, G loss=2.5`, `val loss: 2.5`
     "words": rf"(?<![A-Za-z_])(?P<key>(?:(?:(?<=, ){_WORD}|{_SET_FIRST})(?: {_WORD}){{1,3}}(?=['\"]?\s*[:=])"
     rf"|{_DIGITS_FIRST}{_WORD}))['\"]?\s*[:=]\s*"
-    r"(?P<value>(?!\{)[^\s,;(|\]}]+(?:,\d{3}[^\s,;(|\]}]*)*)(?:\s?\((?P<also>[^()]*)\))?",
+    r"(?P<value>(?!\{)[^\s,;(|\]}]*[^\s,;(|\]}:](?:,\d{3}[^\s,;(|\]}]*)*)(?:\s?\((?P<also>[^()]*)\))?",
     # step=3 loss=2.1 msg="step done"
     "equals": rf"(?<![A-Za-z_])(?P<key>{_DIGITS_FIRST}[A-Za-z_][\w./%-]{{0,200}})="
     r'(?P<value>"[^"]*"|[^\s,;"]+(?:,\d{3}(?!\d)[^\s,;"]*)*)',

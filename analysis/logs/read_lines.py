@@ -105,7 +105,7 @@ class ReadLines:
         left = KEPT - len(self._taken[hits.pattern])
         measures = {what.source: each for what, each in hits.values.items() if what.column not in _ASIDE}
         measures = {name: each for name, each in measures.items() if not line_figures.ASIDE.search(name)}
-        if left <= 0 or not measures or hits.pattern.role not in (*_RECORDS, "eval"):
+        if left <= 0 or not measures or hits.pattern.role not in (*_RECORDS, "bar", "eval"):
             return
         numbers = chunk.number(hits.lines[:left]).tolist()
         for row, (number, line) in enumerate(zip(numbers, _lines(hits, chunk.data, left), strict=True)):

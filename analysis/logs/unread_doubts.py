@@ -88,14 +88,14 @@ def figures(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def not_read(log: ParsedRows) -> tuple[Alike, ...]:
-    """Lines below the first record with those of their figures that the reading has nowhere.
+    """Lines from the first record on with those of their figures that the reading has nowhere.
 
     Of three lines the figures change, or their names are those of measures.
     """
     first: Any = pl.concat([log.records["line"], log.evals["line"]]).min()
     rejected = {reject.line for reject in log.rejects}  # which are told by themselves
     kinds = [alike for alike in log.unread.alike if alike.line not in rejected]
-    below = [alike for alike in kinds if first is not None and alike.last > first]
+    below = [alike for alike in kinds if first is not None and alike.last >= first]
     printed = [values for alike in below for values in alike.figures.values()]
     found = _read(log, frozenset[float]().union(*printed))
     left = (alike._replace(figures=_left(alike, found)) for alike in below)
