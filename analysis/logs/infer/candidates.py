@@ -196,7 +196,8 @@ class Candidate:
         if self.place and self.is_terse and self.shape.count > 2 and self.gives_parts:
             return True
         counts = (integers(self.shape.column(place.at)) if place else None) or []
-        rises = len(counts) >= OFTEN and all(b > a or b == counts[0] != a for a, b in pairwise(counts))
+        begun = counts[:1] if place and place.column == "epoch" else []  # where another training begins
+        rises = len(counts) >= OFTEN and all(b > a or b in begun for a, b in pairwise(counts))
         if place is None or not (rises and self.is_terse and self.is_measured and self.changing):
             return self.rewards
         in_epochs = place.column == "epoch" and counts[0] in (0, 1)
