@@ -25,7 +25,7 @@ class _HasLine(Protocol):
 Printed = TypeVar("Printed", bound=_HasLine)
 VECTOR = 10  # numbers of one name
 _LONGEST = 40  # of a name
-_NUMBER = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?![,\d])(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
 _NUMBERS, _TEXT_NUMBERS = lazy_regex(_NUMBER.encode()), lazy_regex(_NUMBER, re.ASCII)
 _CLOCK = lazy_regex(rb"(?<![\d.:])\d{1,2}:\d\d(?:[:.]\d\d(?:[.,]\d+)?)?(?![.:]?\d)")
 _DRAWN = lazy_regex(rb"%\|[^|\w]{1,400}\|")
@@ -80,8 +80,9 @@ def figures(lines: Sequence[bytes]) -> dict[str, frozenset[float]]:
     names = _names(some[0].decode(errors="replace"))
     for line in some if names else ():
         for slot, number in enumerate(_NUMBERS.finditer(line)):
-            if slot in names and not number[0].lstrip(b"+-").isdigit():
-                found[names[slot]].add(float(number[0]))
+            digits = number[0].replace(b",", b"")
+            if slot in names and not digits.lstrip(b"+-").isdigit():
+                found[names[slot]].add(float(digits))
     return {name: frozenset(values) for name, values in found.items()}
 
 

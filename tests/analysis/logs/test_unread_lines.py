@@ -173,6 +173,20 @@ def test_times_rates_paths_settings_and_vectors_are_no_figures(line: str) -> Non
     assert line_figures.figures([line.encode()]) == {}
 
 
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("2026-03-01 10:22.17 [info] step=3 critic_loss=0.25", {"critic_loss": frozenset({0.25})}),
+        (
+            "step 3 perplexity 12,345.5, loss 9.5",
+            {"perplexity": frozenset({12345.5}), "loss": frozenset({9.5})},
+        ),
+    ],
+)
+def test_clock_has_no_figure_and_thousands_are_of_one(line: str, named: dict[str, frozenset[float]]) -> None:
+    assert line_figures.figures([line.encode()]) == named
+
+
 def test_figures_of_lines_that_were_read_are_noted_if_no_column_has_them(read: Read) -> None:
     """Of two heads whose names differ in a digit, the columns are those of the first."""
     lines = "iter {0} || Loss:{1:.4f}\n-> h1 conf loss:{2:.4f} || h1 loc loss:{3:.4f}\n"
