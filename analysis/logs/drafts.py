@@ -70,6 +70,10 @@ class OpenRecord:
         """Whether it is a bar that did not come to its end."""
         return self.redraw is not None and self.redraw[2] < self.line.cells.get("total", 0.0)
 
+    def evaluates_alone(self) -> bool:
+        """Whether it gives evaluations, and nothing of the training but where and how fast it is."""
+        return bool(self.evals) and self.cells.keys() <= {*PLACES, *CIRCUMSTANCES, *RATES}
+
     def shows_epoch_before(self) -> bool:
         """Whether it is a bar that was broken off, and its loss that of the epoch before, as it never changed."""
         loss = self.began.get("loss")

@@ -188,13 +188,13 @@ class OpenRecords:
         """
         epoch = line.cells.get("epoch")
         rates = {name: line.cells[name] for name in RATES if name in line.cells and not line.shape.evals}
-        self._epoch, self._leading = epoch, [replace(line, cells=rates)] if rates else []
         for rank, draft in list(self.drafts.items()):
             is_apart = line.number > draft.line.number + 1
             if line.rank not in (None, rank):
                 continue
             if draft.epoch_of_bar is not None and (is_apart or draft.epoch_of_bar != epoch):
                 self.close(rank)
+        self._epoch, self._leading = epoch, [replace(line, cells=rates)] if rates else []
 
     def close(self, rank: str | None) -> None:
         draft = self.drafts.pop(rank, None)
@@ -334,9 +334,12 @@ class OpenRecords:
         self._counting.leave_epoch(draft.line.rank)
 
     def _adds_nothing(self, new: OpenRecord, draft: OpenRecord, key: BarKey) -> bool:
-        """Takes the end of a bar of the test, and a bar that is drawn once more below a line with its figures."""
+        """Takes the bar of a test or validation, and one that is drawn once more below a line with its figures."""
         if self._is_second_bar(new.line, draft, key):
             draft.evals.update(tested(new.line, "val"))
+            return True
+        if draft.redraw and draft.redraw[:2] == key and "loss" in draft.cells and new.evaluates_alone():
+            draft.evals.update(new.evals)
             return True
         if again := draft.is_shown_again(new.line, new.step):
             self.partials.append(new.row(draft.place or self._stages.here))

@@ -74,3 +74,28 @@ def test_score_in_a_description_is_read_beside_the_loss(read: Read) -> None:
 def test_figure_of_a_bar_that_is_not_read_is_noted(read: Read) -> None:
     text = "".join(drawn(e, figures("{a:.3f} is the accuracy, loss: {t:.4f}: ", e)) for e in EPOCHS)
     assert [kind for kind in read(text).unread_kinds if "accuracy" in "".join(kind.figures)]
+
+
+@pytest.mark.parametrize(
+    "names", ["train loss={t:.4f}|eval loss={v:.4f}", "train_loss={t:.4f}|eval_loss={v:.4f}"]
+)
+def test_bar_that_gives_a_validation_alone_leaves_the_loss_of_the_training(names: str, read: Read) -> None:
+    """Both bars of an epoch may have the same length."""
+    train, held_out = names.split("|")
+    text = "".join(
+        f"Epoch {e}/10\n{drawn(4, 'Training: ', ', ' + figures(train, e), 4)}\n"
+        f"{drawn(4, 'Evaluation: ', ', ' + figures(held_out, e), 4)}\n"
+        for e in EPOCHS
+    )
+    log = read(text)
+    assert log.records["loss"].to_list() == LOSSES
+    assert log.evals["value"].to_list() == [round(3.5 / e, 4) for e in EPOCHS]
+
+
+def test_rate_on_the_line_of_an_epoch_is_of_the_bar_below(read: Read) -> None:
+    text = "".join(
+        f"Epoch: {e} LR: 0.00{e}\n{drawn(4, figures('Loss={t:.4f} Batch_id=390: ', e), total=4)}\n"
+        for e in EPOCHS
+    )
+    rows = read(text).records.select("step", "loss", "lr").rows()
+    assert rows == [(e, loss, float(f"0.00{e}")) for e, loss in zip(EPOCHS, LOSSES, strict=True)]
