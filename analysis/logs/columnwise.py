@@ -129,6 +129,7 @@ class Columnwise:
         above = before - first - 1
         on_time = (own >= steps[above]) & (own < MOST) & (own == np.floor(own))
         if "iteration" in cells:
+            on_time &= shape.place != "iteration"
             on_time &= (own == steps[above]) | (own != cells["iteration"][above])
         return before.compress(~on_time)
 

@@ -18,7 +18,7 @@ _BEHIND = lazy_regex(
     rb"<[\d:?]{1,11}(?:,[^\]\n]*)?\]"
     rb"(?=\[?\d{2,4}[-/:]\d\d|%b|[^\s\])},.:;|\d][^\d\n|%%]{0,40}%b)" % (_PLACE, _PLACE)
 )
-_COUNTED = lazy_regex(rb"\d/\d+ \[[\d:]{1,11}$")  # `50/100 [00:10`
+_COUNTED = lazy_regex(rb"\d/(?:\d+|\?) \[[\d:]{1,11}$")  # `50/100 [00:10`
 _LONGEST = 40  # bytes of a count and a time
 
 

@@ -120,10 +120,17 @@ class OpenRecords:
         return bool(blocks)
 
     def step_of_iteration(self, line: ParsedLine, count: float | None) -> float | None:
-        """The step of the open record whose iteration an evaluation names; any other count is a step itself."""
+        """The step of an evaluation that names an iteration, where each step of the records has several.
+
+        A count that it calls a step is one, unless it is the iteration of the record above.
+        """
         draft = self.drafts.get(line.rank)
-        is_iteration = draft is not None and count is not None and draft.cells.get("iteration") == count
-        return draft.step if draft and is_iteration and draft.step is not None else count
+        iteration = draft.cells.get("iteration") if draft else None
+        if draft is None or iteration is None or count is None or not draft.step:
+            return count
+        each = iteration / draft.step
+        goes_up = line.shape.place == "iteration" and each.is_integer() and (count / each).is_integer()
+        return draft.step if count == iteration else count / each if goes_up else count
 
     def sum_up_test(self, evals: Mapping[str, float]) -> None:
         """Leaves to a line below the bar of a test what it gives in full: `Test loss: 0.6123` below `loss: 0.61`.

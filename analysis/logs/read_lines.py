@@ -93,8 +93,12 @@ class ReadLines:
 
     def kinds(self, looped: Collection[int]) -> list[list[UnreadLine]]:
         """Some lines that were read, those of one shape together, without those that are `looped`."""
-        lines = (line for taken in self._taken.values() for line in taken[:SAMPLE])
-        return line_figures.alike(UnreadLine(n, n, line) for n, line, _ in lines if n not in looped)
+        bars, others = list[UnreadLine](), list[UnreadLine]()
+        for pattern, taken in self._taken.items():
+            lines = bars if pattern.role == "bar" else others
+            lines += [UnreadLine(n, n, line) for n, line, _ in taken[:SAMPLE] if n not in looped]
+        kinds = [lines for lines in line_figures.alike(bars) if len(lines) >= LEAST]  # a redraw is no kind
+        return [*line_figures.alike(others), *kinds]
 
     def taken(self, looped: Collection[int]) -> tuple[Taken, ...]:
         """Lines of records and evaluations, each of which gave a row, added to one or repeats one."""

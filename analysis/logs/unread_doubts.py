@@ -95,7 +95,7 @@ def not_read(log: ParsedRows) -> tuple[Alike, ...]:
     first: Any = pl.concat([log.records["line"], log.evals["line"]]).min()
     rejected = {reject.line for reject in log.rejects}  # which are told by themselves
     kinds = [alike for alike in log.unread.alike if alike.line not in rejected]
-    below = [alike for alike in kinds if first is not None and alike.last >= first]
+    below = [alike for alike in kinds if first is not None and alike.last >= first + ("%|" not in alike.text)]
     printed = [values for alike in below for values in alike.figures.values()]
     found = _read(log, frozenset[float]().union(*printed))
     left = (alike._replace(figures=_left(alike, found)) for alike in below)
