@@ -41,6 +41,8 @@ _BARE_VERBS = {"is", "was", "are", "equals"}
 _OF_SET_APART = lazy_regex(rf"(?i)(?<![\w-])(?P<set>{TRAINING}|{HELD_OUT}) {{2,}}(?=[a-z])")  # `Val   Loss`
 _SET_BELOW = lazy_regex(rf"(?i)(?:^|\s)(?P<what>[a-z]\w*):\s+(?P<set>{TRAINING}|{HELD_OUT})$")
 _OF_TOTAL = lazy_regex(r"\s*/\s*$")
+# `10/100 steps| 14071 tokens/s`: no name of the next value
+_OF_TOTAL_BEHIND = lazy_regex(r"(?i)\s*(?:epoch|batch(?:e(?=s))?|iter(?:ation)?|step)s?(?=\s*[|,;)\]])")
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
 _BEHIND_NAME = lazy_regex(r"\)?\s*(?:[:=]|is|was)?\s*")
 _SETTING = lazy_regex(r"\((?P<what>[A-Za-z][\w ]*?) ?[=:@>] ?$")  # `accuracy (IoU=`
@@ -115,7 +117,8 @@ def find_slots(shape: LineShape) -> list[Slot]:
         if slot.key is None and slot.column is None:
             slot, behind = _by_name_behind(slot, behind, shape)
         row.append(slot)
-        left = behind
+        what_counts = _OF_TOTAL_BEHIND.match(behind) if slot.column == "total" else None
+        left = behind[what_counts.end() :] if what_counts else behind
     return _neighbors(_named_with_settings(_named_by_numbers(row, shape), shape), shape)
 
 

@@ -16,6 +16,8 @@ from gputel.analysis.logs.line_prefixes import strip_prefixes
         b"(pid=123, ip=10.0.0.1) ",
         b"[2024-03-01 10:00:07] [INFO] ",
         b"[03.01.24|10:00:07] ",
+        b"[2024-03-01 10:00:07s] ",
+        b"[10:00:07s] ",
     ],
 )
 def test_prefixes_of_loggers_are_taken_off(prefix: bytes) -> None:

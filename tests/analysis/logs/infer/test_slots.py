@@ -35,6 +35,8 @@ def keys(*lines: str) -> list[str | None]:
         ("step 3 loss 6.1 tok/s 431", ["step", "loss", "tok/s"]),
         ("step 3 loss 6.1 tok/s: 431", ["step", "loss", "tok/s"]),
         ("step 3 loss: 6.1, 431 tok/s, 0.3 s/step", ["step", "loss", "tok/s", "step_time"]),
+        ("|  10/ 100 steps| 431 tokens/s| loss 6.1", [None, "total", "tok/s", "loss"]),
+        ("batch 10/100 steps 431 loss 6.1", ["batch", "batch total", "steps", "loss"]),
         ("rate 431 tok/s 0.3 s/step", ["rate", "step_time"]),
         ("val IoU: {0.9: 0.12, '0.5': 0.35}", [None, "val IoU 0.9", None, "val IoU 0.5"]),
         ("{loss: 2.5, acc: 0.35}", ["loss", "acc"]),
