@@ -20,14 +20,12 @@ _DAY = (
     rb"|\d\d[-/]\d\d|\d\d [A-Z][a-z]{2} \d{4}"
     rb"|\d\d?-(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)-(?:\d{4}|\d\d))"
 )
+_EASTERN_DAY = r"\d{4}(?:年|년 ?)\d\d?(?:月|월 ?)\d\d?(?:日|일)".encode()
+_EASTERN_CLOCK = r"\d\d?(?:时|時|시) ?\d\d?(?:分|분) ?\d\d?(?:秒|초)".encode()
 STAMP = (
-    rb"(?:%b(?:(?:[T _,:]{1,2}|\|)%b|[T_]\d\d-\d\d-\d\d)"
+    rb"(?:%b(?:(?:[T _,:]{1,2}|\|)%b|[T_]\d\d-\d\d-\d\d)|%b[ ,]{0,2}(?:%b|%b)"
     rb"|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d\d? (?:\d{4} )?%b(?: \d{4})?)"
-    % (
-        _DAY,
-        _CLOCK,
-        _CLOCK,
-    )
+    % (_DAY, _CLOCK, _EASTERN_DAY, _CLOCK, _EASTERN_CLOCK, _CLOCK)
 )
 _PREFIX = lazy_regex(
     rb"^(?:[\[(<|]*\s*(?:%b(?:s(?=\])| [\w./-]+(?=\]))?|%b(?:s(?=\])|(?=[\s\]>)|,]))"

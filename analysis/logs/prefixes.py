@@ -53,6 +53,7 @@ _DATED = [
         rb"(?<!\d)(?<!\d[-/])(?P<mo>\d\d)[-/](?P<d>\d\d)(?: |, ?)",  # `12/09/24` has the year at either end
         rb"\b(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +(?P<d>\d\d?) ",
         rb"\[E(?P<mo>\d)(?P<d>\d\d) ",
+        r"(?P<y>\d{4})(?:年|년 ?)(?P<mo>\d\d?)(?:月|월 ?)(?P<d>\d\d?)(?:日|일)[ ,]{0,2}".encode(),
     )
 ]
 _DATED.insert(1, patterns.lazy_regex(_ORDERED))

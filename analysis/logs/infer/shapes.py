@@ -69,7 +69,12 @@ PADDED = (b"[", b"(", b":", b"=", b"|")  # a number stands behind it with blanks
 _ALIKE = bytes.maketrans(b"123456789", b"000000000")
 BAR = b"\x02"  # stands for a drawn bar, of whatever length
 _GLYPH = rb"\xe2(?:\x94[\x80\x81\x84-\xbf]|[\x95-\x97][\x80-\xbf])"  # box drawing and blocks, but for │ and ┃
-_GLYPHS = re.compile(rb"\|?(?: *(?:%b)+)+ *\|?" % _GLYPH)
+_SIGN = rb"\xe2(?:\x96[\xa0-\xbf]|\x97[\x80-\xbf])"  # `▶`, `●`, `■`: alone it draws nothing
+_GLYPHS = re.compile(rb"(?:\||(?<=\[)|(?! *%b(?! *%b)))(?: *(?:%b)+)+ *\|?" % (_SIGN, _GLYPH, _GLYPH))
+# `├── loss`, `═══ Epoch 3`: what a line begins with
+_LEADS = re.compile(
+    rb"(?:[\s|]|\xe2\x94[\x82\x83])*(?:%b){1,3}(?!%b)[\s|]*(?=[A-Za-z\[(]|\Z)" % (_GLYPH, _GLYPH)
+)
 _DRAWN_BAR = re.compile(
     rb"[\[|](?:[=#>.-]{5,}|=*>[. ]*)[\]|]|\[(?=[^\]]{8,}\])[=#*>-]*[ .]+\]"  # `[===      ]`
 )
@@ -141,10 +146,13 @@ class LineShape:
 
     @property
     def is_bar(self) -> bool:
-        """Whether it is a progress bar, and no heading with a line drawn on either side of it."""
+        """Whether it is a progress bar, and no heading with a line drawn in front of it or on either side."""
         drawn = b"".join(self.literals)
         framed = drawn.lstrip().startswith(BAR) and drawn.rstrip().endswith(BAR) and drawn.count(BAR) == 2
-        return BAR in drawn and not framed
+        leads = _LEADS.match(self.words[0])
+        leads = leads if BAR in self.literals[0] else None
+        same = leads is not None and self.begins.startswith(leads[0])  # a bar would have grown
+        return drawn.count(BAR) > same and not framed
 
     @property
     def is_boxed(self) -> bool:

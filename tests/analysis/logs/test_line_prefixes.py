@@ -18,6 +18,9 @@ from gputel.analysis.logs.line_prefixes import strip_prefixes
         b"[03.01.24|10:00:07] ",
         b"[2024-03-01 10:00:07s] ",
         b"[10:00:07s] ",
+        "2024年03月01日 10:00:07 ".encode(),
+        "[2024年3月1日 10时00分07秒] ".encode(),
+        "2024년 03월 01일 10:00:07 - ".encode(),
     ],
 )
 def test_prefixes_of_loggers_are_taken_off(prefix: bytes) -> None:

@@ -62,6 +62,19 @@ def test_total_stands_in_the_brackets_of_its_count(tmp_path: Path, name: str) ->
     assert parsed(tmp_path, lines).records["step"].to_list() == [*range(1, 81)]
 
 
+@pytest.mark.parametrize("lead", ["▶ ", "● 10:00:01 ", "├─ ", "│  └── ", "═══ ", "◆ [10:00:01] "])
+def test_sign_in_front_of_a_record_draws_no_bar(tmp_path: Path, lead: str) -> None:
+    line = "Epoch [{}/2] Iter [{}/10] Loss: {:.4f}"
+    lines = [lead + line.format(e, n, 9 / (10 * e + n)) for e in (1, 2) for n in range(1, 11)]
+    assert parsed(tmp_path, lines).records["step"].to_list() == [*range(1, 21)]
+
+
+def test_bar_in_front_of_its_count_is_one_record_for_each_epoch(tmp_path: Path) -> None:
+    line = "{} {}/10 epoch {} loss: {:.4f}"
+    lines = [line.format("━" * n, n, e, 9 / (10 * e + n)) for e in (1, 2, 3) for n in range(1, 11)]
+    assert parsed(tmp_path, lines).records["step"].to_list() == [1, 2, 3]
+
+
 def test_epoch_that_is_glued_to_its_letter(tmp_path: Path) -> None:
     lines = [
         f"[TRAIN] e{e:03} it {n:04}/0200 loss {4 / (e + n):.4f}" for e in (1, 2) for n in (50, 100, 150, 200)
