@@ -20,11 +20,15 @@ _PERCENT = 20  # the highest of them is no loss that diverges
 def with_bare_sets(cells: list[Named], shape: LineShape) -> list[Named]:
     """Calls bare sets scores where a loss has a name, or where that of the training rises as shares do.
 
-    Else all are losses if one is.
+    Else all are losses if one is; so is `dev` or `eval` beside the training set, `train 2.5, dev 2.75`.
     """
     bare = [cell for cell in cells if cell.column and is_set(cell.source)]
     if len(bare) > 1 and _give_scores(bare, cells, shape):
         return [replace(c, column=f"{c.source.lower()}_score") if c in bare else c for c in cells]
+    trains = any(cell.column == "loss" and cell.source.lower().startswith("train") for cell in cells)
+    held_out = [cell for cell in cells if cell.column and cell.source.lower() in ("dev", "eval")][:1]
+    if trains and held_out and not any(cell.column == "val_loss" for cell in cells):
+        return [replace(cell, column="val_loss") if cell in held_out else cell for cell in cells]
     more = [cell for cell in bare if cell.column == "val_loss"][1:]
     return [replace(c, column=f"{c.source.lower()}_loss") if c in more else c for c in cells]
 

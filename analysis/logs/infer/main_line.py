@@ -57,11 +57,15 @@ def stands_beside(main: Candidate, read: AlreadyRead) -> bool:
     """Whether it is a second kind of record in a log of a known format: frequent, with step and loss.
 
     Without a step it must be the usual kind of record, and the known ones the exception. A line with the loss of
-    the epoch below each pass of a bar is none of the bar's many counts.
+    the epoch below each pass of a bar is none of the bar's many counts; one of whole epochs below records that name
+    them sums these up.
     """
     if main.loses and blocks.first_below_passes(main, read.passes) is not None:
         return True
     if "loss" not in main.columns:
+        return False
+    in_epochs = "epoch" in read.names and main.place is not None and main.place.column == "epoch"
+    if in_epochs and read.records >= 2 * main.shape.count:
         return False
     least = 3 * read.records if main.place is None else max(3, read.records // 10)
     return main.shape.count >= least

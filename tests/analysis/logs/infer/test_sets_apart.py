@@ -104,3 +104,42 @@ def test_best_of_a_set_so_far_is_no_evaluation(read: Read) -> None:
     line = "epoch {e} | loss {t:.4f} | trn 0.9{e} | valid loss {v:.4f} | best valid {v:.4f}\n"
     log = read("".join(line.format(e=e, t=2 / e, v=3 / e) for e in range(1, 9)))
     assert set(log.evals["name"]) == {"val_loss"}
+
+
+@pytest.mark.parametrize(
+    "row", ["train {:.4f}, dev {:.4f}", "train {:.4f} | eval {:.4f} | lr 1e-3", "trn: {:.4f} | vld: {:.4f}"]
+)
+def test_bare_set_beside_the_training_set_has_the_validation_loss(row: str, read: Read) -> None:
+    log = read("".join(f"epoch {e}/9: " + row.format(2 / e, 3 / e) + "\n" for e in range(1, 10)))
+    assert log.records["loss"].to_list() == [round(2 / e, 4) for e in range(1, 10)]
+    assert log.evals.filter(name="val_loss")["value"].to_list() == [round(3 / e, 4) for e in range(1, 10)]
+
+
+def test_eval_beside_a_loss_alone_is_a_score(read: Read) -> None:
+    log = read(
+        "".join(
+            f"Epoch {e}  Iteration 0  lr = 0.01 loss = {2 / e:.4f}  eval = 0.{e}2\n" for e in range(1, 10)
+        )
+    )
+    assert (log.records["eval"].to_list()[0], log.evals.height) == (0.12, 0)
+
+
+def test_sets_beside_a_loss_are_scores(read: Read) -> None:
+    row = "epoch {}/9: loss {:.4f}, train: 0.{}5, dev: 0.{}4\n"
+    log = read("".join(row.format(e, 2 / e, e, e) for e in range(1, 10)))
+    assert "val_loss" not in log.evals["name"]
+
+
+@pytest.mark.parametrize("batches", [10, 40])
+def test_line_of_an_epoch_below_the_batches_of_a_known_format_sums_them_up(batches: int, read: Read) -> None:
+    batch = "Train Epoch: {} [{}/{} ({}%)]\tLoss: {:.6f}\n"
+    text = ""
+    for e in (1, 2, 3):
+        for k in range(batches):
+            text += batch.format(e, 64 * k, 64 * batches, 100 * k // batches, 9 / (e * batches + k))
+        text += f"Epoch {e} finished. Train loss: {4 / e:.4f}, Val loss: {5 / e:.4f}\n"
+    log = read(text)
+    assert log.records.height == 3 * batches
+    assert log.evals.select("name", "step").rows() == [
+        (n, e) for e in (1, 2, 3) for n in ("train_loss", "val_loss")
+    ]
