@@ -21,7 +21,8 @@ OFTEN = 3  # lines; a rarer shape must have a value with a known name
 # `best_of_4` and `best@4` are measures of their own; `error of best model` is measured when it is printed
 _BEST = re.compile(
     r"(?<!of[ _])(?<!at[ _])(?<!for[ _])(?<!with[ _])(?<!from[ _])(?<!of the )"
-    r"(?:(?<![A-Za-z])best|Best|BEST|\b[Hh]ighest|\b[Ll]owest)(?![a-z]|[\W_]*(?:\d|of(?![a-z])))|(?i:\bso[_ ]far$)"
+    r"(?:(?<![A-Za-z])best|Best|BEST|\b[Hh]ighest|\b[Ll]owest|\b[Mm]inimum(?= \w+[ _]loss))"
+    r"(?![a-z]|[\W_]*(?:\d|of(?![a-z])))|(?i:\bso[_ ]far$)"
 )
 _LOSS = re.compile(r"(?i)loss|grad_norm")
 _LEARNS = re.compile(r"(?i)\blr\b|learn")
@@ -29,7 +30,10 @@ _ACCURACY = re.compile(
     r"(?i)\b(?:train(?:ing)?[ _])?(?:acc|accuracy|error[ _]rate|f1|auc|m?iou|dice|psnr|bleu)\b"
 )
 _LEARNED = re.compile(r"(?i)(?:^|[\W_])(?:recon\w*|kld?|pi)(?:$|[\W_])")  # by an autoencoder, or an actor
-_SAVES = re.compile(rb"(?i)\W*(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b")
+_SAVES = re.compile(
+    rb"(?i)\W*(?:(?:best )?(?:model|weights|checkpoint) (?:(?:was|is|has been) )?)?"
+    rb"(?:sav(?:ed|ing)|load(?:ed|ing)|restor(?:ed|ing))\b"
+)
 _OVER = re.compile(rb"(?i)\b(?:finish\w*|done|end(?:s|ed)?|complet\w*|over|took|elapsed)\b")
 _ERROR = re.compile(r"(?i)\b(?:err|error)\b")
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
-from gputel.analysis.logs.infer.counters import drops, numbers
+from gputel.analysis.logs.infer.counters import drops, integers, numbers
 from gputel.analysis.logs.infer.dialects import OPPOSED
 from gputel.analysis.logs.infer.losses import is_average, is_sum
 from gputel.analysis.logs.infer.named import PLACES, Named
@@ -91,19 +91,28 @@ def global_step(cells: list[Named], shape: LineShape) -> list[Named]:
 
 
 def steps_of_episode(cells: list[Named], shape: LineShape) -> list[Named]:
-    """Leaves its own name to `Steps: 200` if it mostly stays the same from episode to episode: their length."""
-    if not any(_EPISODE.fullmatch(c.source) and len({*shape.column(c.at)}) > 1 for c in cells):
+    """Leaves its own name to `Steps: 200` if it counts within each episode: it stays the same, or falls."""
+    episode = next((shape.column(c.at) for c in cells if _EPISODE.fullmatch(c.source)), [])
+    if len({*episode}) < 2:
         return cells
     return [
         replace(cell, column=legal(cell.source))
-        if cell.column == "step" and cell.source.lower().endswith("steps") and _stays(shape.column(cell.at))
+        if cell.column == "step"
+        and cell.source.lower().endswith("steps")
+        and _is_length(shape.column(cell.at), episode)
         else cell
         for cell in cells
     ]
 
 
-def _stays(column: list[bytes]) -> bool:
-    return 2 * sum(a != b for a, b in pairwise(column)) < len(column) - 1
+def _is_length(column: list[bytes], episode: list[bytes]) -> bool:
+    """Whether it mostly stays the same, or falls though the episode rises."""
+    stays = 2 * sum(a != b for a, b in pairwise(column)) < len(column) - 1
+    steps, episodes = integers(column) or [], integers(episode) or []
+    rows = [*zip(steps, episodes, strict=False)]
+    return stays or any(
+        step < before and rises > number for (before, number), (step, rises) in pairwise(rows)
+    )
 
 
 def one_time(cells: list[Named]) -> list[Named]:

@@ -155,11 +155,15 @@ def test_number_of_an_agent_in_front_of_its_reward_is_no_step(read: Read) -> Non
     assert log.records["step"].null_count() == log.records.height == 90
 
 
-@pytest.mark.parametrize(("steps", "column"), [("8", "Steps"), ("{e}00", "step")])
-def test_steps_that_stay_the_same_are_the_length_of_an_episode(steps: str, column: str, read: Read) -> None:
-    row = "{e:>5} | {a:.2f} | " + steps + " | {loss:.4f}\n"
-    log = read("Episode | Reward | Steps | Loss\n" + log_of(row))
-    assert log.records[column].to_list() == [8 if column == "Steps" else 100 * e for e in EPOCHS]
+@pytest.mark.parametrize(
+    ("steps", "lengths"), [("8", True), ("{e}00", False), ("1{b:.0f}{e:.0f}", False), ("{x}", True)]
+)
+def test_steps_that_do_not_go_on_are_the_length_of_an_episode(steps: str, lengths: bool, read: Read) -> None:
+    text = "Episode | Reward | Steps | Loss\n"
+    text += "".join(
+        f"{e:>5} | {e / 4:.2f} | {steps.format(e=e, b=1, x=90 + 17 * e % 50)} | {3 / e:.4f}\n" for e in EPOCHS
+    )
+    assert ("Steps" in read(text).records.columns) is lengths
 
 
 def test_sets_that_rise_as_shares_do_are_scores(read: Read) -> None:

@@ -198,3 +198,15 @@ def test_score_right_beside_each_record_is_of_that_record(row: str, last: str, r
 def test_score_some_lines_below_each_record_is_of_that_record(read: Read) -> None:
     steps = [step for step, _ in _scores(read, f"{PASS}saved the weights\n{SCORE}")]
     assert steps == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "line", ["Model saved with val_loss {}", "Minimum validation loss {} reached in epoch {}"]
+)
+def test_what_is_saved_and_the_least_so_far_are_no_evaluations(line: str, read: Read) -> None:
+    text = ""
+    for e in range(1, 21):
+        text += f"Epoch {e}/20 - loss: {4 / e:.4f} - val_loss: {5 / e:.4f}\n"
+        text += line.format(f"{5 / e:.4f}", e) + "\n" if e % 4 == 0 else ""
+    log = read(text)
+    assert log.evals.height == log.records.height == 20
