@@ -100,6 +100,11 @@ def conclude(
     )
 
 
+def settled(evals: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
+    """The evaluations of a finished log: where all of them together say that they stand, and each once."""
+    return stale_evaluations.without_repeats(evaluation_spacing.placed(evals, records), records)
+
+
 def _dated(saved: SaveEnd, calendar: Calendar) -> SaveEnd:
     behind = None if saved.behind is None else calendar.moment(saved.behind)
     return SaveEnd(calendar.moment(saved.line), behind)
@@ -131,8 +136,7 @@ class _LazyResults:
         evals, records = self.make_evals(), self._printed
         if records is not self._made:
             evals = counting.steps_of_evaluations(evals, records, self.config)
-        evals = stale_evaluations.without_repeats(evaluation_spacing.placed(evals, records), records)
-        return self._timed(evals)
+        return self._timed(settled(evals, records))
 
     @cached_property
     def partials(self) -> pl.DataFrame:
