@@ -41,6 +41,13 @@ TRAINED_BEFORE = re.compile(
     rb"|init_from|from_pretrained|load_checkpoint"
 )
 
+UNNAMED = (
+    "its rows of numbers have no names; a line above them such as `step loss acc` would say what they are"
+)
+_NUMERIC = b"0123456789.,;eE+- \t\r"
+_BETWEEN_CELLS = re.compile(rb"[\s,;]+")
+_MOST, _FEWEST = 0.8, 3  # of the first lines, from which on their rows are told
+
 
 def conclude(
     parser: Parser,
@@ -97,7 +104,17 @@ def conclude(
         first_lines=parser.first_lines.found(),
         cut_at=cut_column(parser.head.splitlines()[:-1]) or cut_column(parser.tail),
         has_ambiguous_dates=calendar.ambiguous,
+        notes=(UNNAMED,) if not rows and _are_unnamed(parser.head) else (),
     )
+
+
+def _are_unnamed(head: bytes) -> bool:
+    """Whether most lines are several numbers each, and nothing else."""
+    lines = [line for line in head.split(b"\n") if line.strip()]
+    rows = sum(
+        not line.translate(None, _NUMERIC) and len(_BETWEEN_CELLS.split(line.strip())) > 1 for line in lines
+    )
+    return rows >= max(_FEWEST, _MOST * len(lines))
 
 
 def settled(evals: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:

@@ -288,6 +288,18 @@ def test_rejects_are_counted_and_listed_with_their_reason(tmp_path: Path) -> Non
     assert result.stdout == f"{path}:12: loss is 'nan?', expected a number; see 'gputel formats nanochat'\n"
 
 
+def test_rows_of_numbers_without_names_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.txt"
+    rows = "".join(f"{n} {3 - n / 10:.4f} {n / 20:.2f}\n" for n in range(9))
+    path.write_text(rows)
+    assert f"{path}: its rows of numbers have no names;" in run(path).stderr
+    path.write_text(rows.replace(" ", ","))
+    assert f"{path}: its rows of numbers have no names;" in run(path).stderr
+    path.write_text("step loss acc\n" + rows)
+    assert "have no names" not in run(path).stderr
+    assert answer(path)["runs"][0]["phases"][0]["metrics"]["loss"]["first"] == 3.0
+
+
 def test_kinds_of_lines_whose_figures_were_not_read_are_counted_and_listed(tmp_path: Path) -> None:
     path = tmp_path / "some.log"
     path.write_text(
