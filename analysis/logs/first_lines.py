@@ -98,7 +98,9 @@ def _fullest(hits: Hits, chunk: Chunk) -> FirstLine:
 
 
 def kinds(log: ParsedRows, lines: Sequence[tuple[FirstLine, int]]) -> tuple[ReadKind, ...]:
-    """What was read, by kind of line, in the order of the file."""
+    """What was read, by kind of line, in the order of the file; stores and folders of runs have no lines."""
+    if not lines:
+        return ()
     numbers = [line.number for line, _ in lines]
     records, evals = (_at(numbers, *frames) for frames in ((log.partials, log.records), (log.evals,)))
     return tuple(

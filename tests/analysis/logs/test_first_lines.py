@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 from gputel.analysis.logs import files
 from gputel.analysis.logs.first_lines import ReadKind
+from gputel.analysis.runs.paths import parse
 
 
 def kinds_of(text: str) -> tuple[ReadKind, ...]:
@@ -53,3 +55,9 @@ def test_line_that_heads_records_is_a_heading() -> None:
 
 def test_log_without_a_training_has_no_kinds() -> None:
     assert kinds_of("nothing here\nthat trains\n") == ()
+
+
+def test_table_without_lines_has_no_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text("epoch,loss\n1,2.5\n2,2.25\n")
+    assert parse(path).read_kinds == ()
