@@ -98,9 +98,7 @@ def _fullest(hits: Hits, chunk: Chunk) -> FirstLine:
 
 
 def kinds(log: ParsedRows, lines: Sequence[tuple[FirstLine, int]]) -> tuple[ReadKind, ...]:
-    """What was read, by kind of line, in the order of the file; stores and folders of runs have no lines."""
-    if not lines:
-        return ()
+    """What was read, by kind of line, in the order of the file."""
     numbers = [line.number for line, _ in lines]
     records, evals = (_at(numbers, *frames) for frames in ((log.partials, log.records), (log.evals,)))
     return tuple(
@@ -112,8 +110,9 @@ def kinds(log: ParsedRows, lines: Sequence[tuple[FirstLine, int]]) -> tuple[Read
 def _at(numbers: Sequence[int], *frames: pl.DataFrame) -> defaultdict[int, list[Row]]:
     """The rows of these lines, by line."""
     rows = defaultdict[int, list[Row]](list)
+    places = [float(number) for number in numbers]  # what a training sends stands between lines
     for frame in frames:
-        for row in frame.filter(pl.col("line").is_in(numbers)).iter_rows(named=True):
+        for row in frame.filter(pl.col("line").cast(pl.Float64).is_in(places)).iter_rows(named=True):
             rows[row["line"]].append(row)
     return rows
 

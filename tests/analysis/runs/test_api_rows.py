@@ -44,6 +44,12 @@ def record(
     return segment.path
 
 
+def test_kinds_of_lines_are_shown_beside_given_rows(tmp_path: Path) -> None:
+    lines = [(n, f"step {n}: loss {4 - n:.4f}, time 12.00ms") for n in (1.0, 2.0, 3.0)]
+    log = gputel.parse(record(tmp_path, lines, [given(1, 1.5, note=3.0), given(2, 2.5, note=3.5)])).log
+    assert [(kind.line, kind.lines, kind.read_as) for kind in log.read_kinds] == [(1, 3, "record")]
+
+
 def test_training_that_prints_nothing_has_the_given_records(tmp_path: Path) -> None:
     rows = [given(1, 1, loss=3.0), given(1, 1.1, **{"eval/loss": 2.9}), given(2, 2, loss="nan")]
     log = gputel.parse(record(tmp_path, [(0.5, "hello")], rows)).log
