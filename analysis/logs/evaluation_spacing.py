@@ -34,12 +34,16 @@ def placed(evals: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
 
 
 def _are_of_above(rows: pl.DataFrame, steps: AbstractSet[int]) -> bool:
-    """Whether the steps above are evenly apart and those below not, or are those of all records."""
+    """Whether the steps above are evenly apart and those below not, or are those of all records.
+
+    Of several between the same two records the later ones are not of the first.
+    """
     above = (
         rows.select(pl.min_horizontal("after", "step").unique(maintain_order=True)).to_series().drop_nulls()
     )
-    below = rows.filter(_BETWEEN)["step"].to_numpy()
-    if len(above) < LEAST or not len(below):
+    between = rows.filter(_BETWEEN)
+    below = between["step"].to_numpy()
+    if len(above) < LEAST or not len(below) or (between["after"].diff() == 0).any():
         return False
     if steps and steps <= {*above}:
         return True

@@ -62,3 +62,13 @@ def test_steps_that_count_from_zero_are_multiples_too() -> None:
     assert places(read([199, 399, 599, 799], first=49, last=999)) == [
         (199, None), (399, None), (599, None), (799, None)
     ]  # fmt: skip
+
+
+def test_several_between_two_records_are_left_there() -> None:
+    lines = []
+    for step in range(0, 1001, 100):
+        lines += [f"iter {step} | train 2.{step:04d}", f"  held-out nll: 3.{step:04d}", "---"]
+        lines += [f"  held-out nll: 3.{step + 50:04d}", "---"]
+    log = files.stream(io.BytesIO("\n".join(lines).encode() + b"\n"), "a", "a")
+    assert (100, 0) in places(log)
+    assert log.evals["after"].count() == 20
