@@ -22,7 +22,7 @@ PICTURES = frozenset("html png svg pdf panel width font style dpi".split())
 HARMLESS: Mapping[str, AbstractSet[str]] = {
     "record": PICTURES | {"hz", "max-overhead", "no-host", "no-source", "price", "fsync", "json"},
     "parse": PICTURES
-    | {"format", "csv", "parquet", "json", "rows", "rejects", "unread", "strict", "verbose"},
+    | {"format", "csv", "parquet", "json", "rows", "read", "rejects", "unread", "strict", "verbose"},
     "tail": {"format", "plain", "json", "price", "gpus", "budget", "hours", "preset", "bell"},
     "report": PICTURES | {"keep-idle", "price", "json"},
     "compare": PICTURES
