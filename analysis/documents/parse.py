@@ -148,8 +148,8 @@ def _details(subjects: Sequence[RunData], names: Sequence[str]) -> list[Section]
             note=f"The first {MOST_EVENTS} of {len(events):,}." if len(events) > MOST_EVENTS else "",
             folded=len(events) > MOST_OPEN,
         ),
+        line_kinds.table(subjects, names),
     ]
-    tables.append(line_kinds.table(subjects, names))
     filled = [table for table in tables if table.rows]
     return [Section("Details", filled)] if filled else []
 

@@ -137,7 +137,7 @@ class OpenRecord:
         It may give the step as well that the epoch ended with, or the mean beside the bar's current loss.
         """
         pairs = self.shared(line)
-        same = sum(is_of(again, value) or is_of(value, again) for again, value in pairs)
+        same = sum(_is_same(*pair) for pair in pairs)
         if self.epoch_of_bar is None:
             return step is not None and step == self.step and 2 * same > len(pairs)
         if line.cells.get("epoch", step) != self.epoch_of_bar:
@@ -156,7 +156,7 @@ class OpenRecord:
     def is_shown_again(self, line: ParsedLine, step: float | None) -> bool:
         """Whether a bar below shows what a line has given for this step: it was drawn once more."""
         pairs = self.shared(line)
-        same = all(is_of(again, value) or is_of(value, again) for again, value in pairs)
+        same = all(_is_same(*pair) for pair in pairs)
         is_of_line = self.redraw is None or len(self.kinds) > 1
         return is_of_line and step is not None and step == self.step and bool(pairs) and same
 
@@ -249,6 +249,11 @@ def is_of(loss: float, rounded: float) -> bool:
     _, _, decimals = f"{rounded:f}".rstrip("0").partition(".")
     near = math.isfinite(loss) and abs(loss - rounded) <= _NEAR * abs(rounded)
     return loss == rounded or (near and round(loss, len(decimals)) == rounded)
+
+
+def _is_same(value: float, other: float) -> bool:
+    """Whether one of the two is the other, rounded."""
+    return is_of(value, other) or is_of(other, value)
 
 
 def _is_counted(line: ParsedLine) -> bool:

@@ -126,16 +126,19 @@ def named_by_set(log: ParsedRows) -> Iterator[Doubt]:
     """Losses whose name is that of a set alone, `Val: 0.71`, and that do not fall as losses do."""
     from gputel.analysis.logs.infer.bare_sets import CLEAR, are_shares, is_set, trend
 
-    if "loss" not in log.records.columns:
-        return
     loss, held_out = (log.sources.get(name) for name in ("loss", "val_loss"))
+    named = [what for what in (loss, held_out) if what and is_set(what.source)]
+    if not named or "loss" not in log.records.columns:
+        return
     trained = log.records.filter(pl.col("loss").is_finite())
-    rises = trend(trained["loss"].to_list())
+    losses = trained["loss"].to_list()
+    rises = trend(losses)
     evaluated = log.evals.filter(pl.col("name") == "val_loss", pl.col("value").is_finite())
-    if loss and is_set(loss.source) and are_shares(trained["loss"].to_list()) and rises > -CLEAR:
-        name, values, line = loss.source, trained["loss"].to_list(), trained["line"][0]
-    elif held_out and is_set(held_out.source) and are_shares(evaluated["value"].to_list()) and rises < 0:
-        name, values, line = held_out.source, evaluated["value"].to_list(), evaluated["line"][0]
+    values = evaluated["value"].to_list()
+    if loss in named and are_shares(losses) and rises > -CLEAR:
+        name, values, line = named[0].source, losses, trained["line"][0]
+    elif held_out in named and are_shares(values) and rises < 0:
+        name, line = named[-1].source, evaluated["line"][0]
         if trend(values) < CLEAR or values[0] > fmean(values):
             return
     else:
@@ -230,6 +233,8 @@ def unparted(log: ParsedRows) -> Iterator[Doubt]:
 
 def listed(log: ParsedRows) -> Iterator[Doubt]:
     """Values of one measure below one of several trainings, of which most have fewer: a list of all."""
+    if log.evals.is_empty():
+        return
     run = ["phase", "attempt"]
     lasts = log.records.group_by(run, maintain_order=True).agg(pl.col("line").max().alias("last"))
     if lasts.height < 2:
@@ -258,10 +263,12 @@ def of_next(log: ParsedRows) -> Iterator[Doubt]:
     Each of these stands above the next training, and may have been made before it.
     """
     run = ["phase", "attempt"]
-    records = log.records.filter(pl.col("step").is_not_null())
-    lasts = records.group_by(run, maintain_order=True).agg(pl.col("step").last().alias("reached"))
     begins: Any = log.records["line"].min() or 0
     opening = log.evals.filter(pl.col("line") < begins)["name"].value_counts().filter(pl.col("count") == 1)
+    if opening.is_empty():
+        return
+    records = log.records.filter(pl.col("step").is_not_null())
+    lasts = records.group_by(run, maintain_order=True).agg(pl.col("step").last().alias("reached"))
     if lasts.height < 2:
         return
     at_end = pl.col("step") == pl.col("reached")

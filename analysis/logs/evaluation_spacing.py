@@ -25,10 +25,8 @@ def placed(evals: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
     steps = {key: {*rows["step"].drop_nulls()} for key, rows in records.group_by("phase", "attempt")}
     keys = [key for key, rows in series if _are_of_above(rows, steps.get(key[:2], set()))]
     of_above = pl.DataFrame(keys, {name: evals.schema[name] for name in _SERIES}, orient="row")
-    found = evals.join(of_above.with_columns(found=True), on=_SERIES, how="left", maintain_order="left")[
-        "found"
-    ]
-    moved = _BETWEEN & found.fill_null(False)
+    marked = evals.join(of_above.with_columns(above=True), on=_SERIES, how="left", maintain_order="left")
+    moved = _BETWEEN & marked["above"].fill_null(False)
     step = pl.when(moved).then("after").otherwise("step")
     return evals.with_columns(step=step, after=pl.when(~moved).then("after"))
 
@@ -38,17 +36,16 @@ def _are_of_above(rows: pl.DataFrame, steps: AbstractSet[int]) -> bool:
 
     Of several between the same two records the later ones are not of the first.
     """
-    above = (
-        rows.select(pl.min_horizontal("after", "step").unique(maintain_order=True)).to_series().drop_nulls()
-    )
+    nearest = rows.select(pl.min_horizontal("after", "step").unique(maintain_order=True))
+    above = nearest.to_series().drop_nulls().to_numpy()
     between = rows.filter(_BETWEEN)
     below = between["step"].to_numpy()
     if len(above) < LEAST or not len(below) or (between["after"].diff() == 0).any():
         return False
-    if steps and steps <= {*above}:
+    if steps and steps <= {*above.tolist()}:
         return True
-    spacing = int(np.min(np.abs(np.diff(above.to_numpy()))))
-    return _are_multiples(above.to_numpy(), spacing) and not _are_multiples(below, spacing)
+    spacing = int(np.min(np.abs(np.diff(above))))
+    return _are_multiples(above, spacing) and not _are_multiples(below, spacing)
 
 
 def _are_multiples(steps: npt.NDArray[np.int64], spacing: int) -> bool:

@@ -29,7 +29,7 @@ def parted(chunk: Chunk) -> Chunk:
     ends = [bar.end() for bar in _BEHIND.finditer(chunk.data) if _is_counted(chunk.data, bar.start())]
     if not ends:
         return chunk
-    begun = lines.starts(chunk.data) if chunk.starts is None else chunk.starts
+    begun, _ = lines.positions(chunk)
     rows = np.searchsorted(begun, ends, side="right") - 1
     copies = 1 + np.bincount(rows, minlength=len(begun))
     pieces = [chunk.data[begin:end] for begin, end in zip([0, *ends], [*ends, None], strict=True)]

@@ -114,7 +114,7 @@ def set_first(key: str) -> str:
     named = _SET_BEHIND.fullmatch(key) or _ABBREVIATED.fullmatch(key)
     is_measure = named is not None and (named["what"] in _LOSSES or MEASURE.search(named["what"]))
     if named is None or not is_measure:
-        return _SETS.get(key.lower(), key)
+        return key
     what = "loss" if named["what"] in _LOSSES else named["what"]
     return f"{_SETS.get(named['set'].lower(), named['set'])} {what}"
 
