@@ -6,7 +6,6 @@ steps fall.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from gputel.analysis.logs.frames import Row
 from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, PLACES, LinePlan
 from gputel.analysis.logs.patterns import Pattern
+from gputel.analysis.logs.rounding import finer, in_full, is_same
 
 
 @dataclass(eq=False, repr=False)
@@ -65,6 +65,18 @@ class OpenRecord:
     def epoch_of_bar(self) -> float | None:
         """The epoch whose bar it is; None for any other record."""
         return self.redraw[1] if self.redraw and self.redraw[0] == "epoch" else None
+
+    @property
+    def is_untrained(self) -> bool:
+        """Whether it gives a loss, and no place: above the line of the first epoch, that of an untrained model."""
+        return self.step is None and self.redraw is None and any("loss" in name for name in self.cells)
+
+    def as_evaluation(self) -> dict[str, float]:
+        """Its figures, named as those of the training set on the line of an evaluation are: `train_loss`."""
+        aside = {*PLACES, *CIRCUMSTANCES, *RATES}
+        own = {name: value for name, value in self.cells.items() if name not in aside}
+        named = {name if "train" in name else f"train_{name}": value for name, value in own.items()}
+        return named | self.evals
 
     def is_broken_off(self) -> bool:
         """Whether it is a bar that did not come to its end."""
@@ -137,7 +149,7 @@ class OpenRecord:
         It may give the step as well that the epoch ended with, or the mean beside the bar's current loss.
         """
         pairs = self.shared(line)
-        same = sum(_is_same(*pair) for pair in pairs)
+        same = sum(is_same(*pair) for pair in pairs)
         if self.epoch_of_bar is None:
             return step is not None and step == self.step and 2 * same > len(pairs)
         if line.cells.get("epoch", step) != self.epoch_of_bar:
@@ -156,7 +168,7 @@ class OpenRecord:
     def is_shown_again(self, line: ParsedLine, step: float | None) -> bool:
         """Whether a bar below shows what a line has given for this step: it was drawn once more."""
         pairs = self.shared(line)
-        same = all(_is_same(*pair) for pair in pairs)
+        same = all(is_same(*pair) for pair in pairs)
         is_of_line = self.redraw is None or len(self.kinds) > 1
         return is_of_line and step is not None and step == self.step and bool(pairs) and same
 
@@ -204,7 +216,7 @@ class OpenRecord:
         if self.redraw:
             self._end(line, cells, step)
         elif "loss" in cells and "loss" in self.cells:
-            self.cells["loss"] = _finer(self.cells["loss"], cells["loss"])
+            self.cells["loss"] = finer(self.cells["loss"], cells["loss"])
         self.cells.update({name: value for name, value in cells.items() if name not in self.cells})
         self.step = step if self.step is None else self.step
         self.evals.update(line.evaluations())
@@ -212,7 +224,7 @@ class OpenRecord:
     def _end(self, line: ParsedLine, cells: Mapping[str, float], step: float | None) -> None:
         """Takes the figures of its bar in full, and the step that the epoch ended with."""
         again = {
-            name: _in_full(self.cells[name], value) for name, value in cells.items() if name in self.cells
+            name: in_full(self.cells[name], value) for name, value in cells.items() if name in self.cells
         }
         self.cells.update({name: value for name, value in again.items() if name not in PLACES})
         if line.shape.place and step is not None and step != self.step:
@@ -235,27 +247,6 @@ class OpenRecord:
         }
 
 
-def _finer(loss: float, again: float) -> float:
-    """The one with more digits of a loss that two lines print: 2.5 and 2.5013."""
-    return _in_full(loss, again) if abs(again - loss) <= _ROUNDED * abs(loss) else loss
-
-
-def _in_full(loss: float, again: float) -> float:
-    return again if is_of(again, loss) else loss
-
-
-def is_of(loss: float, rounded: float) -> bool:
-    """Whether the other is this loss, rounded: 1.0 is 0.97 rounded, but not 0.75, which is too far from it."""
-    _, _, decimals = f"{rounded:f}".rstrip("0").partition(".")
-    near = math.isfinite(loss) and abs(loss - rounded) <= _NEAR * abs(rounded)
-    return loss == rounded or (near and round(loss, len(decimals)) == rounded)
-
-
-def _is_same(value: float, other: float) -> bool:
-    """Whether one of the two is the other, rounded."""
-    return is_of(value, other) or is_of(other, value)
-
-
 def _is_counted(line: ParsedLine) -> bool:
     """Whether the line prints a step in full, and not only the epoch or thousands, which many records share."""
     return line.shape.place is not None and not line.shape.is_rounded(line.shape.place)
@@ -263,8 +254,6 @@ def _is_counted(line: ParsedLine) -> bool:
 
 RATES = ("lr", "lrm")  # in effect from the line on
 _NEVER = float("-inf")
-_NEAR = 0.05  # how far a loss may be from its rounded form, by its share
-_ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 _AHEAD = 3  # records by which one rank may be ahead of another
 
 

@@ -10,9 +10,12 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages, is_of
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages
 from gputel.analysis.logs.frames import Numbers, Row, RowBlock, Rows
+from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COUNTS, PLACES
+from gputel.analysis.logs.names import SO_FAR
 from gputel.analysis.logs.pending_evaluations import OpeningEvaluations, PendingEvaluations
+from gputel.analysis.logs.rounding import is_of
 
 REPORTED = 20  # lines between an evaluation and the report that repeats it
 FEW_DIGITS = 3  # behind the point, that may be the same by chance
@@ -302,3 +305,17 @@ def _by_task(line: ParsedLine) -> dict[str, float]:
         return evals
     task = line.texts.get("task", "task")
     return {task if name == "accuracy" else f"{task}_{name}": value for name, value in evals.items()}
+
+
+def tested(line: ParsedLine, held_out: str) -> dict[str, float]:
+    """The evaluations that a line of a held-out set gives, also where it names them like those of the training.
+
+    The best one so far, `Valid 2.5 | Best 2.25`, is none.
+    """
+    others = {*PLACES, *CIRCUMSTANCES}
+    metrics = [n for n in line.shape.columns if n not in others and not COUNTS.fullmatch(n)]
+    named = {f"{held_out}_{name}": line.cells[name] for name in metrics}
+    figures = {name: value for name, value in named.items() if not SO_FAR.search(name)}
+    if f"{held_out}_loss" not in figures and f"{held_out}_loss_avg" in figures:
+        figures[f"{held_out}_loss"] = figures.pop(f"{held_out}_loss_avg")
+    return figures | line.evaluations()

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from gputel.analysis.logs.bar_evaluations import BarEvaluations
 from gputel.analysis.logs.counting import BarKey, Counting
-from gputel.analysis.logs.drafts import RATES, OpenRecord, ParsedLine, Stages, is_of
-from gputel.analysis.logs.evaluations import Evaluations
+from gputel.analysis.logs.drafts import RATES, OpenRecord, ParsedLine, Stages
+from gputel.analysis.logs.evaluations import Evaluations, tested
 from gputel.analysis.logs.frames import Rows
-from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, COUNTS, PLACES
-from gputel.analysis.logs.names import SO_FAR, held_out_set, measure_of
+from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, PLACES
+from gputel.analysis.logs.names import held_out_set, measure_of
 from gputel.analysis.logs.patterns import Field
+from gputel.analysis.logs.rounding import is_of
 
 LASTING = ("total_steps", *RATES)
 
@@ -41,6 +42,7 @@ class OpenRecords:
         self._repeats: dict[str | None, OpenRecord] = {}  # by rank: parts that the open record has already
         self._epoch: float | None = None  # announced, and no record of it has come
         self._leading: list[ParsedLine] = []  # parts of the record to come
+        self._first: OpenRecord | None = None
         self.header: list[str] = []  # the names of a table's columns
         self.has_losses = False  # whether losses stand above the first line that says where they belong
         self._is_boxed = boxed
@@ -191,7 +193,8 @@ class OpenRecords:
         """Closes the bar of another epoch, and of this one where other lines follow it: it begins once more.
 
         Bars of other ranks go on where it says its rank, as does one whose redraw of this epoch stands right above.
-        Parts below belong to records to come, as do its own rates: `Epoch 3, lr 0.1`.
+        Parts below belong to records to come, as do its own rates: `Epoch 3, lr 0.1`. A lone record above the first
+        epoch was measured before the training.
         """
         epoch = line.cells.get("epoch")
         rates = {name: line.cells[name] for name in RATES if name in line.cells and not line.shape.evals}
@@ -201,6 +204,10 @@ class OpenRecords:
                 continue
             if draft.epoch_of_bar is not None and (is_apart or draft.epoch_of_bar != epoch):
                 self.close(rank)
+            elif (
+                draft is self._first and draft.is_untrained and epoch in (0, 1) and line.pattern.ends is None
+            ):
+                self._evaluations.place(self.drafts.pop(rank).line, draft.as_evaluation(), None)
         self._epoch, self._leading = epoch, [replace(line, cells=rates)] if rates else []
 
     def close(self, rank: str | None) -> None:
@@ -263,6 +270,7 @@ class OpenRecords:
 
     def _begin(self, draft: OpenRecord) -> None:
         rank = draft.line.rank
+        self._first = self._first or draft
         self._evaluations.recorded()
         draft.place = self._stages.record(draft.step, rank, self._counting.epoch(draft.cells, rank))
         if draft.step is not None:  # else a later line of the record may give it
@@ -384,17 +392,3 @@ class OpenRecords:
             cells[title] = cells.pop(name)
             self._sources.setdefault(title, Field(title, title))
         return cells
-
-
-def tested(line: ParsedLine, held_out: str) -> dict[str, float]:
-    """The evaluations that a line of a held-out set gives, also where it names them like those of the training.
-
-    The best one so far, `Valid 2.5 | Best 2.25`, is none.
-    """
-    others = {*PLACES, *CIRCUMSTANCES}
-    metrics = [n for n in line.shape.columns if n not in others and not COUNTS.fullmatch(n)]
-    named = {f"{held_out}_{name}": line.cells[name] for name in metrics}
-    figures = {name: value for name, value in named.items() if not SO_FAR.search(name)}
-    if f"{held_out}_loss" not in figures and f"{held_out}_loss_avg" in figures:
-        figures[f"{held_out}_loss"] = figures.pop(f"{held_out}_loss_avg")
-    return figures | line.evaluations()

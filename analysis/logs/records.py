@@ -14,12 +14,12 @@ from gputel.analysis.logs.columnwise import Columnwise
 from gputel.analysis.logs.counting import Counting
 from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
 from gputel.analysis.logs.evaluation_loops import EvaluationLoop
-from gputel.analysis.logs.evaluations import Evaluations
+from gputel.analysis.logs.evaluations import Evaluations, tested
 from gputel.analysis.logs.frames import Rows
 from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, stretches
 from gputel.analysis.logs.line_kinds import LinePlan
 from gputel.analysis.logs.lines import Chunk
-from gputel.analysis.logs.open_records import OpenRecords, tested
+from gputel.analysis.logs.open_records import OpenRecords
 from gputel.analysis.logs.patterns import EVALUATIONS, RECORDS, STATED, EngineResult, Field, Pattern
 from gputel.analysis.logs.prefixes import Stamps
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from gputel.analysis.logs.rounding import decimals, is_of
+
 LEAST = 4  # records, of which more than half print what was printed before
 DIGITS = 3  # behind the point of a loss; with fewer it is alike by chance
 _LOSS = re.compile(r"(?i)loss|nll|ppl|perplexity|bpb")
@@ -39,9 +41,5 @@ def _going_on(records: pl.DataFrame) -> pl.DataFrame:
 
 def _show(values: Sequence[float], above: Sequence[float | None]) -> bool:
     """Whether each is the figure above of its name, with as many digits or fewer."""
-    digits = [len(repr(value).partition(".")[2]) for value in values]
-    same = all(
-        last is not None and round(last, many) == value
-        for value, last, many in zip(values, above, digits, strict=True)
-    )
-    return same and max(digits) >= DIGITS
+    same = all(last is not None and is_of(last, value) for value, last in zip(values, above, strict=True))
+    return same and max(map(decimals, values)) >= DIGITS

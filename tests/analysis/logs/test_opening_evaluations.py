@@ -86,3 +86,21 @@ def test_evaluation_below_the_heading_of_an_earlier_epoch_is_of_the_training_tha
         evaluated += [heading, *(line for pair in zip(tests, records, strict=True) for line in pair)]
     log = read("\n".join(alone + evaluated) + "\n")
     assert log.evals.select("attempt", "step").rows() == [(2, step) for step in (200, 300, 400, 500)]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_loss_above_the_first_epoch_is_of_the_untrained_model(read: Callable[[str], Log], first: int) -> None:
+    line = "  train loss {:.4f}\n  val loss {:.4f}\n"
+    text = "Untrained:\n" + line.format(16.5, 17.5)
+    text += "".join(f"Epoch {e}\n{line.format(9 / (e + 1), 8 / (e + 1))}" for e in range(first, 9))
+    log = read(text)
+    assert log.records["step"].to_list() == [*range(first, 9)]
+    assert ("train_loss", 16.5, first) in log.evals.select("name", "value", "step").rows()
+    assert log.evals.filter(name="val_loss")["value"][0] == 17.5
+    assert not log.doubts
+
+
+def test_record_above_a_later_epoch_is_of_the_one_before(read: Callable[[str], Log]) -> None:
+    line = "  train loss {:.4f}\n  val loss {:.4f}\n"
+    text = line.format(16.5, 17.5) + "".join(f"Epoch {e}\n{line.format(9 / e, 8 / e)}" for e in range(4, 12))
+    assert read(text).records["loss"].to_list()[:2] == [16.5, 2.25]
