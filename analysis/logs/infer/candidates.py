@@ -136,17 +136,22 @@ class Candidate:
 
     @property
     def is_measured(self) -> bool:
-        """Whether it gives a measure as a fraction: whole numbers may be sizes, and prose may quote a figure.
+        """Whether it gives a measure as a fraction or in percent: other whole numbers may be sizes.
 
-        `4. Tests` is a heading, and the best so far was measured before. In a box of results any number counts.
+        Prose may quote a figure, `4. Tests` is a heading, and the best so far was measured before. In a box of
+        results any number counts.
         """
         if self.is_result and self.shape.is_boxed:
             return True
         metrics = [n for n in self.metrics if not is_best(n.source)]
-        fractions = [n for n in metrics if any(b"." in v[:-1] or b"n" in v for v in self.shape.column(n.at))]
+        fractions = [n for n in metrics if self._is_fraction(n)]
         measures = any(MEASURE.search(n.column or "") or MEASURE.search(n.source) for n in fractions)
         measures = measures or any(self._is_named_by_set(n) for n in fractions)
         return (measures or (self.is_result and bool(fractions))) and (self.shape.count > 1 or self.is_terse)
+
+    def _is_fraction(self, named: Named) -> bool:
+        in_percent = named.unit == "%" and not self.shape.is_bar
+        return in_percent or any(b"." in v[:-1] or b"n" in v for v in self.shape.column(named.at))
 
     def _is_named_by_set(self, named: Named) -> bool:
         """Whether it is the score `eval_anls: 61.2`, whatever that is: a figure with a place that changes."""

@@ -15,7 +15,7 @@ from gputel.analysis.logs.infer.counters import counts, goes_on, integers, recur
 from gputel.analysis.logs.infer.dialects import MEASURE, TOKEN_RATES
 from gputel.analysis.logs.infer.named import SETTING, Slot
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
-from gputel.analysis.logs.infer.two_values import named_together, numbered
+from gputel.analysis.logs.infer.two_values import changed, named_together, numbered
 from gputel.analysis.logs.names import HELD_OUT, TRAINING
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -27,7 +27,17 @@ _CUTS = lazy_regex(rf"(?i)[|,;~{{}}\[\t=•─-▟]|  |>>|->|\)\s|\]|(?<=\s)-\s|
 _DRAWN = lazy_regex(r"\s*[=*#~_-]{2,}\s*$")  # behind `=== 3rd epoch ===`
 _RIGHT_END = lazy_regex(r"[|,;)\]}~\t]|  |\s-\s|$")
 _SOURCE = lazy_regex(r"[(\[][\w./]+:$")  # (trainer:732)
-_WRAPPED = lazy_regex(r"\b(?:tensor|Tensor|array|Array|DeviceArray|(?:np|jnp|numpy|torch)\.\w+)\(\[?$")
+# `loss = tensor(2.5`, `loss: Float32(2.5`, `np.float64(2.5`
+_WRAPPED = lazy_regex(
+    r"\b(?:(?:np|jnp|numpy|torch)\.\w+|(?:\w+\.)*(?:[Tt]ensor|\w*[Aa]rray|param|[Pp]arameter|[Vv]ariable|[Ss]calar"
+    r"|Tracked\w*|[Ff]loat\d*|[Dd]ouble|[fF]\d\d|[Ii]nt\d*))\(\[?$"
+    r"|<tf\.\w+[^<>]* numpy=$"
+)
+# `loss(x, y) = 2.5`: what a function was called with is no part of its name
+_CALLED = lazy_regex(
+    rf"(?<=\w)\((?!(?i:{TRAINING}|{HELD_OUT}|avg|mean|cur))"
+    r"(?:[a-zA-Z_]\w*(?:, ?[a-zA-Z_]\w*)+|[xyzwXYZW])\)(?=\s*[=:]?\s*$)"
+)
 _FILE = lazy_regex(r"\.(?:py|cc|cpp|cu|rs|jl):$")
 _VERB = lazy_regex(r"\s(?:is|was|are|equals|at|to|of)$")
 _BETWEEN_COMMAS = lazy_regex(r"(?:\s*,\s*:?|\(:)(?P<key>[A-Za-z_][\w/.-]*),\s*")
@@ -69,6 +79,7 @@ _LOSS_BEHIND = lazy_regex(rf"(?i) +(?P<loss>(?:[a-z]+[_ ])?loss),? +(?={PLACE} *
 _MINIMUM = lazy_regex(rb"(?i) min[ _](?:\w+[ _])?(?:loss|err|error|mse|mae)\b")  # `epoch 3 min loss 0.2`
 _MILLIONS = lazy_regex(rb"m (?:tokens?|toks?|params|parameters|samples|frames)\b")
 _RATE = lazy_regex(rb" +[A-Za-z]{1,10}/[A-Za-z]{1,5} *(?P<colon>[:=]?) *")
+_WORD_BEHIND = lazy_regex(r"\s+[A-Za-z]")
 _ONE_LETTER = lazy_regex(rb"[ ,;|]+[a-z] ?[:=] *")  # `e: 3 s: 640`
 _COUNTED_FIRST = lazy_regex(rb"\s+%b\s.*[A-Za-z]" % COUNTED.pattern)
 
@@ -104,10 +115,9 @@ def find_slots(shape: LineShape) -> list[Slot]:
                     replace(slot, key=f"{what} total", column="total"),
                 )
         slot, behind = _by_place_behind(slot, behind, shape)
-        if row and left == "-":
-            slot = slot if slot.key else replace(slot, key=row[-1].key)  # `Batch [0-100]`: the end counts
-            row[-1] = replace(row[-1], key=None, column="range")
-        elif slot.key is None and row:
+        if row:
+            row[-1], slot = changed(row[-1], slot, left)
+        if slot.key is None and row:
             slot = _as_length(_beside(slot, row[-1], left, behind), row[-1], left, behind, shape)
             slot = _in_square_brackets(_as_aside(slot, shape), row[-1], left, behind, shape)
             row[-1], slot = named_together(row[-1], slot)
@@ -227,7 +237,7 @@ def _left_key(left: str, after_value: bool) -> str | None:
     apart = _BETWEEN_COMMAS.fullmatch(left)  # `step 10, loss_train, 0.838`, `(:step, 10, :loss, 0.838)`
     if apart:
         return apart["key"]
-    text = _WRAPPED.sub("", _OF_SET_APART.sub(r"\g<set> ", left)).rstrip(_STRIPPED)
+    text = _CALLED.sub("", _WRAPPED.sub("", _OF_SET_APART.sub(r"\g<set> ", left))).rstrip(_STRIPPED)
     if not any(c.isalpha() for c in text) or text.endswith((",", ";", "/", "]")):
         return None
     if left.rstrip().endswith(")") and after_value and not _OF_SET.search(left):
@@ -313,7 +323,11 @@ def _by_name_behind(slot: Slot, behind: str, shape: LineShape) -> tuple[Slot, st
     if lost:  # `0.52 val_loss STEP=20`
         return replace(slot, key=lost["loss"]), behind[lost.end() :]
     names_next = not shape.words[-1].strip() and _BEFORE_HYPHEN.fullmatch(behind)
-    return _by_unit_or_right(slot, "" if names_next else behind, more), behind
+    named = _by_unit_or_right(slot, "" if names_next else behind, more)
+    name, bar, rest = behind.partition("|")
+    is_parted = more and bar and not rest.strip() and name.strip() == named.key
+    is_parted = is_parted and _WORD_BEHIND.match(words_before(shape, slot.at + 2)) is not None
+    return named, rest if is_parted else behind  # `2.5 train loss | 2.7 val loss`
 
 
 def _by_unit_or_right(slot: Slot, behind: str, more: bool) -> Slot:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from gputel.analysis.logs import setting_lines
 from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT, PARTS
 from gputel.analysis.logs.infer.named import Slot
+from gputel.analysis.logs.infer.sets_behind import named_by_sets
 from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.infer.slots import PLACE, PLACES, SECONDS, words_before
 from gputel.analysis.logs.names import EVALUATING, TRAINING
@@ -33,6 +34,7 @@ _SET_BEHIND = lazy_regex(  # `Loss(val)`, `acc on the test set`, `loss de valida
     rf"(?P<set>{_SET}|trn|vld|tst)(?: set| data)?[)\]]?"
 )
 _ABBREVIATED = lazy_regex(r"(?i)(?P<set>trn|vld|tst)[ _/.-](?P<what>\w.*)")
+_ADDED = lazy_regex(r"\s*(?:[(\[](?P<part>[A-Za-z][\w -]*)[)\]]\s*)?(?P<sign>[+=])\s*")
 _LETTER = lazy_regex(rf"[LJ]_(?P<set>{_SET})")
 _LOSSES = ("L", "J")
 _SETS = {"trn": "train", "vld": "val", "tst": "test"}
@@ -53,16 +55,19 @@ _MEASURED_AT = lazy_regex(
 )
 _LOGGER = lazy_regex(r"\s-\s|\]\s")  # between a logger's name and its message
 _COUNTED_APART = lazy_regex(rf"(?i)\s*(?P<place>{PLACE})\s*(?:[:=]|is|was)\s*")
-# `mean test loss of 63 batches: 4.4`
+# `mean test loss of 63 batches: 4.4`, `accuracy on the 500 test images: 40 %`
 _ITEMS = lazy_regex(
-    r"(?i)\s*(?:mini-?)?(?:batches|samples|images|examples|sentences|episodes|videos|clips|items)\s*(?:[:=]|is)\s*"
+    rf"(?i)\s*(?:(?P<set>{_SET}) )?(?:mini-?)?"
+    r"(?:batches|samples|images|examples|sentences|episodes|videos|clips|items)\s*(?:[:=]|is)\s*"
 )
 # `f1-score (micro avg)  0.75`
 _QUALIFIED = lazy_regex(
     r"(?:^|[-,|]\s|\s\s|\t)(?P<what>[A-Za-z][\w@.-]*(?: [A-Za-z]\w*)?) ?\((?P<of>[A-Za-z][A-Za-z -]*)\)"
     r"(?:\s*[:=]\s*|\s+)$"
 )
-_OVER = lazy_regex(r"(?i)(?P<what>(?!.*\b(?:total|sum)\b)[a-z][^|,;:=]*?) +(?:of|over|on|for|from|in) +$")
+_OVER = lazy_regex(
+    r"(?i)(?P<what>(?!.*\b(?:total|sum)\b)[a-z][^|,;:=]*?) +(?:of|over|on|for|from|in)(?: the)? +$"
+)
 _LOSSES_OPEN = lazy_regex(r"(?i)(?<![a-z])loss(?:es)?['\"]?\s*[:=]?\s*\{['\"][^{}]*$")
 _MANY = 5  # values without a name
 _AFTER = lazy_regex(r"(?i)(?:\bthe )?(?P<what>[a-z][^|,;:=]*?) +(?:at|after) *$")
@@ -75,7 +80,8 @@ def complete(row: list[Slot], shape: LineShape) -> list[Slot]:
     row = [replace(slot, key=None, column="date") if slot.at in shape.dated else slot for slot in row]
     row = _of_losses(_keyed(row, shape), shape)
     row = [_qualified(slot, shape) for slot in _listed(_without_labels(row, shape), shape)]
-    return _of_sets(_before_the_step(_quotients(row, shape), shape), shape)
+    row = named_by_sets(_sums(_quotients(row, shape), shape), shape)
+    return _of_sets(_before_the_step(row, shape), shape)
 
 
 def _keyed(row: list[Slot], shape: LineShape) -> list[Slot]:
@@ -178,6 +184,28 @@ def _quotients(row: list[Slot], shape: LineShape) -> list[Slot]:
     return named
 
 
+def _sums(row: list[Slot], shape: LineShape) -> list[Slot]:
+    """Gives the name to the sum, `loss: 1.2 (rec) + 0.3 (kl) = 1.5`; its parts have the names behind them, or none.
+
+    Nor is the first part in `loss: 1.5 (1.2 + 0.3)` an average.
+    """
+    behind = [*(_ADDED.fullmatch(words_before(shape, slot.at)) for slot in row[1:]), None]
+    named, parts = list(row), list[int]()
+    for at, sign in enumerate(behind):
+        parts.append(at)
+        if sign and sign["sign"] == "+":
+            continue
+        first = row[parts[0]]
+        if len(parts) > 1 and (sign or (first.key or "").endswith("()")):
+            for part in parts:
+                label = (behind[part] or {"part": None})["part"]
+                named[part] = replace(row[part], key=label, column=None if label else "part")
+            if sign:
+                named[at + 1] = replace(row[at + 1], key=first.key, column=None)
+        parts = []
+    return named
+
+
 def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
     named = list(row)
     for at, (place, value) in enumerate(pairwise(row)):
@@ -187,9 +215,10 @@ def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
             named[at], named[at + 1] = replace(place, key=counted["place"]), replace(value, key=lead["what"])
             continue
         over = _OVER.search(words_before(shape, place.at))
-        if over and value.at == place.at + 1 and _ITEMS.fullmatch(words_before(shape, value.at)):
-            counted_items = replace(place, key=None, column="counted")
-            named[at], named[at + 1] = counted_items, replace(value, key=over["what"])
+        items = _ITEMS.fullmatch(words_before(shape, value.at)) if over else None
+        if over and items and value.at == place.at + 1:
+            named[at] = replace(place, key=None, column="counted")
+            named[at + 1] = replace(value, key=f"{items['set'] or ''} {over['what']}".strip())
             continue
         if _scored_at(place, value, shape):
             score = f"{place.key} {value.key}"

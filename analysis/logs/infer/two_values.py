@@ -1,6 +1,7 @@
 """Two names in front of two values: `loss (train/val): 2.5/2.7`, `epoch/iter: 9/25`, `acc (loss): 0.5 (1.3)`.
 
-One name may have several values, too, none of which is a total: `residuals: 0.25/0.5/0.125`.
+One name may have several values, too, none of which is a total: `residuals: 0.25/0.5/0.125`. Of two with a change
+between them, `loss went from 2.7 to 2.4`, the second is the present one.
 """
 
 from __future__ import annotations
@@ -32,6 +33,14 @@ _MEASURES_BY_SLASH = lazy_regex(
 )
 # `epoch/iter: 9/2579`
 _PLACES = lazy_regex(r"(?i)(?P<first>epoch|ep)\s*/\s*(?P<second>\w*(?:step|iter|iteration|batch|update)s?)")
+# `loss went from 2.7 to 2.4`, `loss dropped 2.7 -> 2.4`
+_FROM = lazy_regex(
+    r"(?i)(?:[ _](?:has |is |was )?(?:\w+ed|(?:de|in)creases?|went|goes|fell|falls|rose|rises|grew|shrank))?"
+    r"[ _]from$"
+    r"|[ _](?:(?:de|in)creased?|dropped|fell|rose|improved|reduced|changed|went)$"
+)
+_TO = lazy_regex(r"(?i)\s*to\s*")
+_ARROW = lazy_regex(r"\s*(?:[-=]{1,2}>|→)\s*")
 _NUMBER_BEHIND = lazy_regex(r" (?P<number>\d+)$")
 _FEW = 3  # lines
 
@@ -41,6 +50,18 @@ def named_together(before: Slot, slot: Slot) -> tuple[Slot, Slot]:
     if slot.column == "total":
         return _by_slash(before, slot)
     return _in_brackets(before, slot) if slot.key == f"{before.key}()" else (before, slot)
+
+
+def changed(before: Slot, slot: Slot, left: str) -> tuple[Slot, Slot]:
+    """Gives the name to the second of two values with a change between them: `2.7 to 2.4`, `40-49`."""
+    origin = _FROM.search(before.key or "")
+    if left == "-":
+        key = slot.key or before.key
+    elif before.key and (_ARROW.fullmatch(left) or (origin and _TO.fullmatch(left))):
+        key = before.key[: origin.start()] if origin else before.key
+    else:
+        return before, slot
+    return replace(before, key=None, column="range"), replace(slot, key=key)
 
 
 def numbered(before: Slot, slot: Slot, shape: LineShape) -> Slot:

@@ -228,3 +228,21 @@ def test_epochs_of_two_trainings_may_give_nothing_but_a_score(read: Read) -> Non
     log = read(text + text)
     assert log.records["FG_ARI"].to_list()[:2] == [0.3, 0.31]
     assert log.places == [("train", 1), ("train", 2)]
+
+
+BATCHES = "[{0}, 100] loss: {1:.3f}\n[{0}, 200] loss: {1:.3f}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("Accuracy on the 500 test samples: {2} %", "test_Accuracy_pct"),
+        ("Top-1 of the model over 500 validation images is {2}%", "validation_Top_1_of_the_model_pct"),
+        ("val acc: {2}%", "val_acc_pct"),
+        ("Memory on the 2 test machines: {2} %", None),
+        ("Test progress: {2}%", None),
+    ],
+)
+def test_score_in_whole_percent_is_an_evaluation(line: str, name: str | None, read: Read) -> None:
+    log = read("".join((BATCHES + line + "\n").format(e, 9 / e, 40 + e) for e in range(1, 7)))
+    assert log.evals.select("name", "value").rows() == [(name, 40.0 + e) for e in range(1, 7) if name]

@@ -97,7 +97,7 @@ def test_line_of_both_sets_is_a_record(read: Read) -> None:
     line = "epoch {e}: loss {t:.4f}; recall 0.9{e}/0.8{e} (train/val)\n"
     log = read("".join(line.format(e=e, t=2 / e) for e in range(1, 9)))
     assert log.records["loss"].to_list() == [round(2 / e, 4) for e in range(1, 9)]
-    assert log.evals.is_empty()
+    assert log.evals.select("name", "value").rows()[:2] == [("val_recall", 0.81), ("val_recall", 0.82)]
 
 
 def test_best_of_a_set_so_far_is_no_evaluation(read: Read) -> None:
