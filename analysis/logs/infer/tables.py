@@ -1,6 +1,6 @@
 """Rows of bare numbers -> columns, by the heading above them: CSV, `|` between cells, or blanks.
 
-A heading may have two lines of cells, as MATLAB prints one: `Mini-batch` above `Loss`.
+A heading may have two lines of cells, as MATLAB prints one: `Mini-batch` above `Loss`, or a set above its measures.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
         if titles:
             if _is_headed_otherwise(shape, lines, line):
                 return None
-            titles = _of_validation(_stacked(titles, line, next(above, b"")))
+            upper = next((text for text in above if _LETTER.search(text)), b"")
+            titles = _numbered(_of_validation(_spanned(_stacked(titles, line, upper), upper)))
             keys = [None if at in asides else titles[places[at] + labeled] for at in range(shape.slots)]
             held_out = label is not None and not label["set"].lower().startswith(b"train")
             named = name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
@@ -245,6 +246,49 @@ def _stacked(titles: list[str], heading: bytes, above: bytes) -> list[str]:
     return [f"{u.group().decode(errors='replace')} {title}" for u, title in zip(upper, titles, strict=True)]
 
 
+def _spanned(titles: list[str], above: bytes) -> list[str]:
+    """The titles with the sets above groups of them, where each group begins with a title that comes again.
+
+    `train | valid` stands above `epoch | loss acc | loss acc`, or the measures above the sets.
+    """
+    text = above.decode(errors="replace").strip(" |\t")
+    whole = _split(text, len(titles))
+    over = whole or [cell for cell in _CELL_ENDS.split(text) if cell]
+    heads = over if whole else [cell for cell in over if cell.lower() not in PLACES]
+    groups = range(len(titles)) if whole else _groups(titles)
+    if len(heads) < 2 or max(groups) + 1 != len(heads):
+        return titles
+    named = []
+    for title, group in zip(titles, groups, strict=True):
+        pair = title.lower(), heads[group].lower()
+        is_below = _SET.fullmatch(pair[1]) and MEASURE.search(title)
+        is_above = _SET.fullmatch(pair[0]) and MEASURE.search(heads[group])
+        named.append(
+            f"{heads[group]} {title}" if is_below else f"{title} {heads[group]}" if is_above else title
+        )
+    return named
+
+
+def _numbered(titles: list[str]) -> list[str]:
+    """The titles, of which a measure that comes again has a number: the heading does not say how the two differ."""
+    again = [titles[:at].count(title) for at, title in enumerate(titles)]
+    return [
+        f"{title} {before + 1}" if before and MEASURE.search(title) else title
+        for title, before in zip(titles, again, strict=True)
+    ]
+
+
+def _groups(titles: list[str]) -> list[int]:
+    """The number of the group that each title is in: one begins where a title of the group before comes again."""
+    seen, group, groups = set[str](), 0, list[int]()
+    for title in titles:
+        if title in seen:
+            seen, group = set(), group + 1
+        seen.add(title)
+        groups.append(group)
+    return groups
+
+
 def _of_validation(titles: list[str]) -> list[str]:
     """The titles, of which measures behind a validation loss are its own: `Validation Loss`, then `Accuracy`.
 
@@ -324,7 +368,7 @@ def _values(row: bytes) -> list[re.Match[bytes]]:
 
 
 def _split(text: str, width: int) -> list[str] | None:
-    for between in (",", ";", r"\|", "\t", r"\s{2,}", r"\s+"):
+    for between in (",", ";", r"\|", "\t", r"\s{2,}", r"\s+", r"\s*\|\s*|\s+"):
         titles = [title.strip(" \"'") for title in re.split(between, text)]
         # the index of a table, without a name
         titles[:1] = titles[:1] if titles[0] or between != "," else ["#"]

@@ -60,6 +60,41 @@ def test_row_of_units_names_no_cell() -> None:
 
 
 @pytest.mark.parametrize(
+    "heading",
+    [
+        ("      |     train     |      valid    ", " epoch | loss    f1    | loss    f1    "),
+        ("|       | train |      | valid |      |", "| epoch | loss  |  f1  | loss  |  f1  |"),
+        ("              train              valid", " epoch     loss     f1     loss     f1"),
+        ("| epoch | train | train | valid | valid |", "| epoch | loss  |  f1  | loss  |  f1  |"),
+    ],
+)
+def test_sets_above_the_titles_name_the_figures_of_each_set(heading: tuple[str, str], read: Read) -> None:
+    rows = (f" {e:5d} | {2 / e:.4f}  0.{e}1 | {3 / e:.4f}  0.{e}0" for e in range(1, 9))
+    text = "\n".join([*heading, "-" * 40, *rows])
+    if "|" not in heading[0]:
+        text = text.replace("|", " ")
+    log = read(text if not heading[0].startswith("|") else text.replace("  0", " | 0"))
+    assert log.records.select("step", "loss", "train_f1").rows()[1] == (2, 1.0, 0.21)
+    assert log.evals.filter(step=2).select("name", "value").rows() == [("val_loss", 1.5), ("valid_f1", 0.2)]
+
+
+def test_measures_above_the_sets_name_the_figures_of_each_set(read: Read) -> None:
+    heading = ("              loss               f1", " epoch     train     valid     train     valid")
+    rows = (f" {e:5d}     {2 / e:.4f}     {3 / e:.4f}     0.{e}1     0.{e}0" for e in range(1, 9))
+    log = read("\n".join([*heading, *rows]))
+    assert log.records.select("step", "loss", "train_f1").rows()[1] == (2, 1.0, 0.21)
+    assert log.evals.filter(step=2).select("name", "value").rows() == [("val_loss", 1.5), ("valid_f1", 0.2)]
+
+
+def test_more_groups_of_titles_than_sets_are_numbered(read: Read) -> None:
+    heading = ("          train      valid", " epoch   loss   loss   loss")
+    rows = (f" {e:5d}   {2 / e:.4f}   {3 / e:.4f}   {4 / e:.4f}" for e in range(1, 9))
+    log = read("\n".join([*heading, *rows]))
+    assert log.evals.is_empty()
+    assert log.records.select("loss", "loss_2", "loss_3").row(0) == (2.0, 3.0, 4.0)
+
+
+@pytest.mark.parametrize(
     ("row", "names"),
     [
         (b"loss     |     2.876  |     2.958", ["loss", "val_loss"]),
