@@ -6,7 +6,6 @@ tells them apart while the log is read.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +15,8 @@ from itertools import pairwise
 from gputel.analysis.logs.evaluation_loops import TOTALS
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.counters import integers
-from gputel.analysis.logs.infer.line_tables import LineTable, compile_words
+from gputel.analysis.logs.infer.line_tables import LineTable, compile_words, without_numbers
+from gputel.analysis.logs.infer.named import Named
 from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -47,17 +47,29 @@ def says_where(line: Candidate, main: Candidate, header: Candidate | None) -> bo
     column = line.place.column
     counts = next((cell for cell in records.named if cell.column == column), records.place)
     alike = counts.column == column or {column, counts.column} <= _FINE
-    steps = integers(records.shape.column(counts.at)) or []
-    named = integers(line.shape.column(line.place.at)) or []
+    steps, named = _within_epochs(records, counts, line, line.place)
     if not (alike and steps and named and _ANNOUNCES.search(line.shape.spoken)):
         return False
     above = [bisect(records.shape.lines, number) for number in line.shape.lines]
     near = [steps[max(0, at - 1) : at + 1] for at in above]
     fits = [
-        min(around) <= step and (step <= max(around) or at == len(steps))
+        (min(around) <= step or at == 0) and (step <= max(around) or at == len(steps))
         for step, around, at in zip(named, near, above, strict=True)
     ]
     return sum(fits) >= 0.9 * len(fits)
+
+
+def _within_epochs(
+    records: Candidate, counts: Named, line: Candidate, place: Named
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """Where the records and the lines stand: the epoch, if both name it, and the count within it."""
+    above, here = ([cell for cell in each.named if cell.column == "epoch"] for each in (records, line))
+    both = bool(above and here) and place.column != "epoch"
+    return _places(records, [*above[:both], counts]), _places(line, [*here[:both], place])
+
+
+def _places(line: Candidate, cells: Sequence[Named]) -> list[tuple[int, ...]]:
+    return [*zip(*(integers(line.shape.column(cell.at)) or () for cell in cells), strict=False)]
 
 
 def total(candidate: Candidate) -> int | None:
@@ -84,7 +96,7 @@ def patterns(
         if size != usual and before == usual:
             text = announcement(lines, number)
             if text is not None:
-                texts[re.sub(r"\d+", "0", text)] = None
+                texts[without_numbers(text)] = None
     only = usual if len(trained) == 1 else None
     names = ("evaluates", *(f"evaluates_{at}" for at in range(2, len(texts) + 1)))
     tables = (compile_words(name, "evaluates", text) for name, text in zip(names, texts, strict=False))
@@ -127,7 +139,7 @@ def _announced_apart(
         first = max(0, number - _ABOVE) if above is None else above + 1
         text = announcement(lines[first:number], number - first)
         if text is not None:
-            texts[re.sub(r"\d+", "0", text)] = None
+            texts[without_numbers(text)] = None
         elif above is None:
             return {}
         else:

@@ -112,6 +112,11 @@ def longer_names(line: str, others: Sequence[LineShape]) -> str | None:
     return "|".join(names) or None
 
 
+def without_numbers(text: str) -> str:
+    """The text of a heading, with which `compile_words` takes any numbers in the place of its own."""
+    return re.sub(r"\d+", "0", text)
+
+
 def compile_words(name: str, role: str, words: str) -> LineTable | None:
     """Compiles a line of words, in which `0` stands for any number, or the epoch; None if it has no needle."""
     needle = max(_LETTERS.findall(words), key=len, default="")

@@ -23,6 +23,7 @@ KINDS = lazy_regex(
     r"(?:class|label|category|layer|head|channel|rank|gpu|device|worker|client|agent|player)(?:s|[ _]?id)?$"
 )
 _SAVED = lazy_regex(r"(?i)\b(?:checkpoint|ckpt|snapshot)$")  # counts saves, and no steps
+_OF_EPOCHS = lazy_regex(r"(?i)(?:^|[ _])epochs$")
 _RATE = lazy_regex(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
 _NOT_BEGUN = lazy_regex(rb"<\?, *\?\w+/s\][A-Za-z]")
 
@@ -53,7 +54,7 @@ def _without_saves(cells: list[Named]) -> list[Named]:
 
 
 def _with_number_of_epochs(cells: list[Named], shape: LineShape) -> list[Named]:
-    """Takes `epochs=12`, which never changes and has no total, for how many there will be.
+    """Takes `epochs=12` or `Training epochs: 12`, which never changes and has no total, for how many there will be.
 
     A lone line with a loss may be the first of them.
     """
@@ -64,7 +65,7 @@ def _with_number_of_epochs(cells: list[Named], shape: LineShape) -> list[Named]:
     return [
         replace(cell, column="epochs")
         if cell in epochs
-        and cell.source.lower() == "epochs"
+        and _OF_EPOCHS.search(cell.source)
         and cell.at not in ended
         and len({*shape.column(cell.at)}) == 1
         else cell

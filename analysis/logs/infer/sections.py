@@ -6,14 +6,13 @@ below evaluate, the other that they train again.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gputel.analysis.logs.infer.candidates import Candidate
-from gputel.analysis.logs.infer.line_tables import LineTable, compile_words
+from gputel.analysis.logs.infer.line_tables import LineTable, compile_words, without_numbers
 from gputel.analysis.logs.infer.shapes import KEPT_ROWS
 from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.names import EVALUATING, TRAINING, held_out_set
@@ -44,9 +43,9 @@ class _Heading:
     text: bytes
 
     @property
-    def kind(self) -> bytes:
+    def kind(self) -> str:
         """The text apart from its numbers."""
-        return re.sub(rb"\d+", b"0", self.text)
+        return without_numbers(self.text.decode(errors="replace"))
 
 
 @dataclass(frozen=True)
@@ -69,12 +68,12 @@ class Sections:
     def tables(self) -> Iterator[LineTable]:
         """A pattern for each text that heads a section."""
         sets = {heading.held_out for heading in self.headings if heading.held_out}
-        texts: dict[bytes, _Heading] = {}
+        texts: dict[str, _Heading] = {}
         for heading in self.headings:
             texts.setdefault(heading.kind, heading)
         for at, (text, heading) in enumerate(texts.items(), start=1):
             role = "trains" if heading.held_out is None else "validates"
-            table = compile_words(f"{role}_{at}", role, text.decode(errors="replace").strip())
+            table = compile_words(f"{role}_{at}", role, text.strip())
             if table:
                 names_set = heading.held_out is not None and len(sets) > 1
                 line = _SET.sub("<set:word>", table.line, count=1) if names_set else table.line

@@ -6,7 +6,6 @@ these become patterns: what was open is over there, and what stands below is of 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from itertools import pairwise
 
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.counters import NUMBERED, drops, integers
-from gputel.analysis.logs.infer.line_tables import LineTable, compile_words
+from gputel.analysis.logs.infer.line_tables import LineTable, compile_words, without_numbers
 from gputel.analysis.logs.patterns import MEASURES, lazy_regex
 from gputel.analysis.logs.signs import NEXT
 
@@ -41,7 +40,7 @@ class _TrainingHeading:
     @property
     def words(self) -> str:
         """The text apart from its numbers."""
-        return re.sub(r"\d+", "0", self.text)
+        return without_numbers(self.text)
 
 
 def patterns(chosen: Sequence[Candidate], lines: Sequence[bytes]) -> Iterator[LineTable]:

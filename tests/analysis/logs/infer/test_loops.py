@@ -363,3 +363,17 @@ def test_sizes_of_both_sets_announce_no_evaluation(read: Callable[[str], Log]) -
     steps = "".join(f"Step {s}, Avg loss: {9 - s / 100:.4f} || lr: 0.001\n" for s in range(0, 240, 10))
     log = read(("train samples: 45000, val samples: 5000\n" + steps + "Mean loss: 0.3128\n") * 3)
     assert log.records["step"].to_list() == [*range(0, 240, 10)] * 3
+
+
+@pytest.mark.parametrize(("size", "steps"), [(0, [0, 500] * 3), (7, [100, 600, 0, 600, 1, 600])])
+def test_heading_that_says_epoch_and_batch_places_the_evaluation(
+    size: int, steps: list[int], read: Callable[[str], Log]
+) -> None:
+    """The batch is the step, also where an epoch begins with an evaluation; any other number says nothing."""
+    text = ""
+    for batch in range(0, 3000, 100):
+        if batch % 500 == 0 and batch % 1000 < 600:
+            number = 7 * batch + size if size else batch % 1000
+            text += f"Validating at epoch {batch // 1000}, batch {number}\nval loss {9 / (batch + 9):.4f}\n"
+        text += f"epoch {batch // 1000} batch {batch % 1000 + 100} loss {8 / (batch + 9):.4f}\n"
+    assert read(text).evals["step"].to_list() == steps

@@ -306,3 +306,9 @@ def test_second_value_that_is_called_a_step_leaves_the_line_its_place(read: Read
 def test_seed_of_a_result_is_no_step(read: Read) -> None:
     log = read("".join(f"random   seed={s} F1=0.74{s}9 AUC=0.97{s}7 acc=0.82{s}4\n" for s in range(5)) * 2)
     assert not log.evals["step"].count()
+
+
+def test_number_of_epochs_is_no_place(read: Callable[[str], Log]) -> None:
+    rows = "".join(f"sample {10 * at} loss {3 / at:.3f}\n" for at in range(1, 12))
+    assert "epoch" not in read(f"Training epochs: 30\n{rows}").records.columns
+    assert read(f"Training epoch: 3\n{rows}").records["epoch"].to_list() == [3.0] * 11
