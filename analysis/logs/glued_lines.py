@@ -1,7 +1,8 @@
-"""What was printed right behind a bar -> a line of its own: `9.8it/s]Epoch 3 loss 2.5`.
+"""What was printed right behind a bar or an object -> a line of its own: `9.8it/s]Epoch 3 loss 2.5`.
 
 A bar ends without a line feed, so the next print of the training goes on behind it. Where that says no place, the
-count of a bar that goes on is the place of the text behind it.
+count of a bar that goes on is the place of the text behind it. Objects of JSON may have nothing between them, or a
+line feed that was escaped, `{"step": 1}\\n{"step": 2}`.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ _BEHIND = lazy_regex(
     rb"(?=\[?\d{2,4}[-/:]\d\d|%b|[^\s\])},.:;|\d][^\d\n|%%]{0,40}%b)" % (_PLACE, _PLACE)
 )
 _COUNTED = lazy_regex(rb"\d/(?:\d+|\?) \[[\d:]{1,11}$")  # `50/100 [00:10`
+_BETWEEN_OBJECTS = (b'}\\n{"', b'}{"')
+_OBJECT_ENDS = lazy_regex(rb'\}(?:\\n)?(?=\{")')
 _LONGEST = 40  # bytes of a count and a time
 
 
 def parted(chunk: Chunk) -> Chunk:
-    """The chunk with each such text below its bar; `number` still gives lines of the file."""
-    if b"<" not in chunk.data:
-        return chunk
-    ends = [bar.end() for bar in _BEHIND.finditer(chunk.data) if _is_counted(chunk.data, bar.start())]
+    """The chunk with each such text below its bar or object; `number` still gives lines of the file."""
+    bars = _BEHIND.finditer(chunk.data) if b"<" in chunk.data else ()
+    ends = [bar.end() for bar in bars if _is_counted(chunk.data, bar.start())]
+    if any(between in chunk.data for between in _BETWEEN_OBJECTS):
+        ends = sorted([*ends, *(end.end() for end in _OBJECT_ENDS.finditer(chunk.data))])
     if not ends:
         return chunk
     begun, _ = lines.positions(chunk)

@@ -28,6 +28,16 @@ def training(line: str, behind: str = "") -> str:
     )
 
 
+@pytest.mark.parametrize(
+    ("between", "records"), [("\n", 10), ("\\n", 10), ("", 10), (', {"note": "a"}\\\\n', 1), (", ", 1)]
+)
+def test_objects_with_an_escaped_line_feed_between_them_are_lines(
+    between: str, records: int, read: Read
+) -> None:
+    log = read(between.join(f'{{"step": {e}, "loss": {3 / e:.4f}}}' for e in EPOCHS) + "\n")
+    assert log.records["step"].to_list() == [*EPOCHS][:records]
+
+
 @pytest.mark.parametrize("behind", ["", "\n"])
 @pytest.mark.parametrize(
     "line",
