@@ -1,7 +1,7 @@
 """Lines that differ in numbers alone -> their figures, by the words beside them.
 
-A figure has a decimal point. Times, memory, rates, settings, clocks and versions are none, nor are the numbers of a
-vector and those that no word names, as in the rows of a table.
+A figure has a decimal point, or is a measure in whole percent. Times, memory, rates, settings, clocks and versions
+are none, nor are the numbers of a vector and those that no word names, as in the rows of a table.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 from gputel.analysis.logs.languages import english
 from gputel.analysis.logs.line_prefixes import strip_prefixes
 from gputel.analysis.logs.patterns import lazy_regex
+from gputel.analysis.logs.training_words import names_measure
 
 
 class _HasLine(Protocol):
@@ -30,6 +31,7 @@ _NUMBERS, _TEXT_NUMBERS = lazy_regex(_NUMBER.encode()), lazy_regex(_NUMBER, re.A
 _CLOCK = lazy_regex(rb"(?<![\d.:])\d{1,2}:\d\d(?:[:.]\d\d(?:[.,]\d+)?)?(?![.:]?\d)")
 _DRAWN = lazy_regex(rb"%\|[^|\w]{1,400}\|")
 _FRACTION = lazy_regex(rb"\d\.\d")
+_PERCENT = lazy_regex(rb" ?%(?![|\w]| *\d+/\d)")
 _LETTER = lazy_regex(r"[^\W\d_]")
 # between two values of one name, `recall=[0.1, 0.2]`, or between a number of the name and its value, `rank-1: 0.5`
 _LISTED = lazy_regex(r"\W*[,/(\[+=:]\W*|\s*(?:to|->|\+/-)\s*")
@@ -81,9 +83,16 @@ def figures(lines: Sequence[bytes]) -> dict[str, frozenset[float]]:
     for line in some if names else ():
         for slot, number in enumerate(_NUMBERS.finditer(line)):
             digits = number[0].replace(b",", b"")
-            if slot in names and not digits.lstrip(b"+-").isdigit():
+            is_whole = digits.lstrip(b"+-").isdigit()
+            if slot in names and (not is_whole or _is_score(names[slot], line[number.end() :])):
                 found[names[slot]].add(float(digits))
     return {name: frozenset(values) for name, values in found.items()}
+
+
+def _is_score(name: str, behind: bytes) -> bool:
+    """Whether it is a measure in percent: `Accuracy: 54 %`."""
+    is_named_before = not name.startswith("%")
+    return is_named_before and _PERCENT.match(behind) is not None and names_measure(name.lower().encode())
 
 
 def _names(line: str) -> dict[int, str]:

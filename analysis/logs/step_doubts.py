@@ -120,7 +120,7 @@ def one_step(log: ParsedRows) -> Iterator[Doubt]:
     rows = log.records.select("step", "line", *epochs(log)).filter(pl.col("step").is_not_null())
     places = rows.select("step", *epochs(log)).unique()
     above = log.events.filter((pl.col("kind") == "epoch") & (pl.col("line") < rows["line"][0])).height
-    is_later = rows["step"][0] > 1 and above > 1
+    is_later = rows["step"][0] > 1 and above > 0
     is_epoch = bool(epochs(log)) and (places["step"] == places["epoch"]).all() and not is_later
     if places.height == 1 and not log.records["rank"].count() and not (is_epoch and not _ends_each(log)):
         yield about_reading(
@@ -224,9 +224,13 @@ def _total_of_another(log: ParsedRows) -> Iterator[Doubt]:
 
 
 def beyond_total(log: ParsedRows) -> Iterator[Doubt]:
-    """Records that print no total, and steps beyond the one that others of their attempt count to."""
+    """Records that print no total, and steps beyond the one that others of their attempt count to.
+
+    So it is where all of them stand below all others, of the same steps: what was printed came later than the bar.
+    """
     if "total_steps" not in log.records.columns:
         return
+    yield from _counted_again(log)
     total = pl.col("total_steps").max().over("phase", "attempt").alias("total")
     rows = log.records.select("step", "line", "total_steps", total)
     beyond = rows.filter(pl.col("total_steps").is_null() & (pl.col("step") > pl.col("total")))
@@ -237,6 +241,25 @@ def beyond_total(log: ParsedRows) -> Iterator[Doubt]:
             f"records count to {printed:,.0f}, and {beyond.height:,} without one are of step {step:,} and later",
             "a bar and other lines count one training apart",
             {"total": printed, "step": step, "records": beyond.height},
+            line,
+        )
+
+
+def _counted_again(log: ParsedRows) -> Iterator[Doubt]:
+    """A second attempt without a total, whose steps are some of those of a first one with a total, and the last."""
+    rows = log.records.filter(pl.col("step").is_not_null())
+    attempts = rows.partition_by("phase", "attempt", maintain_order=True)
+    if len(attempts) != 2 or attempts[1].height < SEVERAL:
+        return
+    first, second = attempts
+    same = second["step"].is_in(first["step"].implode()).all() and second["step"][-1] == first["step"][-1]
+    if same and not first["total_steps"].null_count() and not second["total_steps"].count():
+        line = second["line"][0]
+        yield about_reading(
+            "counted-again",
+            f"{second.height:,} records without a total are of the steps of {first.height:,} above, which have one",
+            "a bar and other lines count one training apart",
+            {"records": second.height, "above": first.height},
             line,
         )
 

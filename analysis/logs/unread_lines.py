@@ -105,11 +105,12 @@ class UnreadLines:
         return sorted(line_figures.alike(self._some()), key=len, reverse=True)[:MOST_SHAPES]
 
     def _some(self) -> Iterator[UnreadLine]:
-        """The first lines with a decimal point."""
+        """The first lines with a decimal point or a share in percent."""
         left = MOST_LINES
         for between, (region, numbers) in enumerate(self._unread):
-            for at, line in enumerate(region.split(b"\n") if b"." in region else ()):
-                if b"." in line and len(line) <= LONGEST:
+            has_figures = b"." in region or b"%" in region
+            for at, line in enumerate(region.split(b"\n") if has_figures else ()):
+                if (b"." in line or b"%" in line) and len(line) <= LONGEST:
                     yield UnreadLine(between, int(numbers[at]), line)
                     left -= 1
                 if left <= 0:

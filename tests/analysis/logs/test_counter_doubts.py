@@ -60,9 +60,27 @@ def test_steps_beyond_the_total_of_others_are_doubtful(read: Callable[[str], Log
     assert "beyond-total" not in [doubt.what for doubt in read("\n".join([*bar, *early, ""])).doubts]
 
 
+def test_steps_of_a_bar_that_lines_below_count_again_are_doubtful(read: Callable[[str], Log]) -> None:
+    """What was printed may come later than the bar, which is written at once."""
+    bar = [
+        f"{n:3d}%|##   | {n}/100 [00:{n}<00:59, 1.2it/s, loss=0.{99 - n // 2}1]" for n in range(10, 101, 10)
+    ]
+    lines = [f"Step {n} loss 0.{99 - n // 2}12" for n in range(20, 101, 20)]
+    assert [doubt.what for doubt in read("\n".join([*bar, *lines, ""])).doubts] == ["counted-again"]
+    assert read("\n".join([*bar, *bar, ""])).doubts == ()
+    fewer = read("\n".join([*bar, *lines[:-1], ""]))
+    assert "counted-again" not in [doubt.what for doubt in fewer.doubts]
+
+
 def test_records_below_the_lines_of_all_epochs_are_doubtful(read: Callable[[str], Log]) -> None:
     """A program that wrote at the same time had its output put at the end of the log."""
     heads = [f"[ROUND {n}]\nconfigure: 2 clients\n" for n in (1, 2, 3)]
     batches = "".join(f"Training batch, loss=0.{n}5\n" for n in range(9, 0, -1))
     assert [doubt.what for doubt in read("".join(heads) + batches).doubts] == ["one-step"]
     assert read(heads[0] + batches).doubts == ()
+
+
+def test_records_below_the_number_of_epochs_alone_are_doubtful(read: Callable[[str], Log]) -> None:
+    batches = "".join(f"cost=0.{n}5\n" for n in range(9, 0, -1))
+    assert [doubt.what for doubt in read("Epoch: 30\n" + batches).doubts] == ["one-step"]
+    assert read("Epoch: 1\n" + batches).doubts == ()

@@ -187,6 +187,21 @@ def test_clock_has_no_figure_and_thousands_are_of_one(line: str, named: dict[str
     assert line_figures.figures([line.encode()]) == named
 
 
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("Accuracy: 54 %", {"Accuracy": frozenset({54.0})}),
+        ("acc: 54 of 99", {}),
+        ("Memory: 54 %", {}),
+        ("acc: 54%|###   | 3/9", {}),
+        ("Loss: 2.5: 54% 54/100", {"Loss": frozenset({2.5})}),
+        ("5m (54%) loss of 99", {}),
+    ],
+)
+def test_measure_in_whole_percent_is_a_figure(line: str, named: dict[str, frozenset[float]]) -> None:
+    assert line_figures.figures([line.encode()]) == named
+
+
 def test_figures_of_lines_that_were_read_are_noted_if_no_column_has_them(read: Read) -> None:
     """Of two heads whose names differ in a digit, the columns are those of the first."""
     lines = "iter {0} || Loss:{1:.4f}\n-> h1 conf loss:{2:.4f} || h1 loc loss:{3:.4f}\n"
