@@ -275,6 +275,7 @@ class Stages:
         self._recorded = False  # whether the open attempt has a record
         self._last: dict[str | None, float] = {}  # step by rank, within the attempt
         self._epochs: dict[str | None, float | None] = {}  # epoch by rank, within the attempt
+        self._totals: dict[str | None, float | None] = {}  # total of steps by rank, within the attempt
         self._count: dict[str | None, int] = {}  # records by rank, within the attempt
         self._last_eval = _NEVER
 
@@ -308,17 +309,22 @@ class Stages:
         epochs = [] if epoch is None else [value for value in self._epochs.values() if value is not None]
         return self.announced is not None or step < max(epochs or self._last.values(), default=_NEVER)
 
-    def record(self, step: float | None, rank: str | None, epoch: float | None = None) -> PhaseAttempt:
-        """The place of a record that begins now; a falling step begins an attempt, unless a new epoch begins."""
+    def record(
+        self, step: float | None, rank: str | None, epoch: float | None = None, total: float | None = None
+    ) -> PhaseAttempt:
+        """The place of a record that begins now; a falling step begins an attempt, unless a new epoch begins.
+
+        So does the same step of another total: a training of one epoch is followed by one of twenty.
+        """
         if self.announced:
             self._next_phase()
-        elif self._begins_again(step, rank, epoch):
+        elif self._begins_again(step, rank, epoch) or self._counts_to_other(step, rank, epoch, total):
             self._next_attempt()
         self._begun = self._recorded = True
         if step is None and epoch is not None:
             self.reached(rank, epoch)
         if step is not None:
-            self._last[rank], self._epochs[rank] = step, epoch
+            self._last[rank], self._epochs[rank], self._totals[rank] = step, epoch, total
             self.last_epoch = epoch
             self._count[rank] = self._count.get(rank, 0) + 1
         self.last_step = step
@@ -348,10 +354,13 @@ class Stages:
         """The step of the last record of a rank, within the attempt."""
         return self._last.get(rank)
 
-    def went_on(self, step: float, rank: str | None, epoch: float | None, count: int) -> None:
+    def went_on(
+        self, step: float, rank: str | None, epoch: float | None, total: float | None, count: int
+    ) -> None:
         """Notes that records up to this step followed, each with a later step than the one before."""
         self._last[rank] = self.last_step = step
         self._epochs[rank] = self.last_epoch = epoch
+        self._totals[rank] = total
         self._count[rank] = self._count.get(rank, 0) + count
 
     def reached(self, rank: str | None, epoch: float) -> None:
@@ -370,6 +379,14 @@ class Stages:
         others = [(last, self._count.get(other, 0)) for other, last in self._last.items()]
         return bool(others) and all(step < last and count > _AHEAD for last, count in others)
 
+    def _counts_to_other(
+        self, step: float | None, rank: str | None, epoch: float | None, total: float | None
+    ) -> bool:
+        """Whether a record of the step of the one before it gives another total."""
+        before = self._totals.get(rank)
+        is_other = total is not None and before is not None and total != before
+        return is_other and step == self._last.get(rank) and not self._is_later(epoch, rank)
+
     def _is_later(self, epoch: float | None, rank: str | None) -> bool:
         before = self._epochs.get(rank)
         return epoch is not None and before is not None and epoch > before
@@ -385,9 +402,10 @@ class Stages:
         else:
             self.names[-1] = self.announced
         self.announced, self._attempt, self._last, self._epochs, self._last_eval = None, 1, {}, {}, _NEVER
-        self.last_step, self._count, self._recorded = None, {}, False
+        self.last_step, self._totals, self._count, self._recorded = None, {}, {}, False
 
     def _next_attempt(self) -> None:
         self._attempt += 1
-        self._last, self._epochs, self._count, self._last_eval = {}, {}, {}, _NEVER
+        self._last, self._epochs, self._totals, self._count = {}, {}, {}, {}
+        self._last_eval = _NEVER
         self._recorded = False

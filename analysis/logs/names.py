@@ -196,6 +196,8 @@ class Vocabulary:
         if own is not None:
             return (own[0], own[1] if len(own) > 1 else "") if own else (None, "")
         normal = _normal(name)
+        if normal == "time" and values.plain(printed) in values.CANONICAL["ms"]:
+            return "dt_ms", ""
         if normal in _STAMPS:
             return "time", ""
         normal = normal if normal in _COLUMNS else _normal(_HUMP.sub("_", name))

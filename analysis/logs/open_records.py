@@ -272,7 +272,8 @@ class OpenRecords:
         rank = draft.line.rank
         self._first = self._first or draft
         self._evaluations.recorded()
-        draft.place = self._stages.record(draft.step, rank, self._counting.epoch(draft.cells, rank))
+        epoch, total = self._counting.epoch(draft.cells, rank), draft.cells.get("total_steps")
+        draft.place = self._stages.record(draft.step, rank, epoch, total)
         if draft.step is not None:  # else a later line of the record may give it
             self._evaluations.settle(draft)
 

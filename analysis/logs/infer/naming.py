@@ -188,8 +188,10 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
         slot.unit in SECONDS
         or integers([value.rstrip(b".") for value in column]) is not None
         or _lists_sets(shape.english[slot.at])
+        or _heads_row(slot, shape)
     ):
-        # `train=113 val=29` are sizes, `train:val = 0.9:0.1` shares, and `valid (3.22 sec)` is a time
+        # `train=113 val=29` are sizes, `train:val = 0.9:0.1` shares, `valid (3.22 sec)` is a time, and
+        # `train  0.96  0.92  0.94  2136` a class of a report
         return Named(slot, None, source=slot.key)
     counts_on = slot.key.lower() == "total steps" and rises(column)  # of an agent, that are done
     if slot.key.lower() in ENTIRE and (slot.unit or integers(column) is not None) and not counts_on:
@@ -228,6 +230,12 @@ def _lists_sets(words: bytes) -> bool:
     """Whether several sets stand in a row before a figure, or it is a share of one."""
     named = re.findall(rb"[a-z]+", words.lower())
     return sum(word.decode() in SETS for word in named) > 1 or not SHARES.isdisjoint(named)
+
+
+def _heads_row(slot: Slot, shape: LineShape) -> bool:
+    """Whether a row of figures stands behind the name, with blanks between them: of which measures, it does not say."""
+    between = shape.words[slot.at + 1 : slot.at + 3]
+    return len(between) == 2 and slot.at + 2 < shape.slots and not any(map(bytes.strip, between))
 
 
 def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:

@@ -25,6 +25,9 @@ KINDS = lazy_regex(
 _SAVED = lazy_regex(r"(?i)\b(?:checkpoint|ckpt|snapshot)$")  # counts saves, and no steps
 _OF_EPOCHS = lazy_regex(r"(?i)(?:^|[ _])epochs$")
 _RATE = lazy_regex(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
+_ITS_LENGTH = lazy_regex(
+    rb"\s*(?:mini[- ]?)?(?:batche|step|iteration|iter|update|sample|example|image|token|minute|hour|second)s\b"
+)
 _NOT_BEGUN = lazy_regex(rb"<\?, *\?\w+/s\][A-Za-z]")
 
 
@@ -32,9 +35,8 @@ def find(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names the values that are places."""
     if shape.is_bar:
         return _totals(_in_bar(_without_next(cells, shape), shape))
-    moving = _in_fractions(
-        _without_settings(_with_number_of_epochs(_without_saves(cells), shape), shape), shape
-    )
+    apart = _without_lengths(_without_saves(cells), shape)
+    moving = _in_fractions(_without_settings(_with_number_of_epochs(apart, shape), shape), shape)
     return _counted(_totals(name_pairs(_epochs(_passes(moving, shape), shape), shape)), shape)
 
 
@@ -48,6 +50,16 @@ def _without_saves(cells: list[Named]) -> list[Named]:
     return [
         replace(cell, column=None, slot=replace(cell.slot, column="counted"))
         if _SAVED.search(cell.source) and is_unknown(cell)
+        else cell
+        for cell in cells
+    ]
+
+
+def _without_lengths(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Leaves out `1 epoch = 41 batches`, the length of an epoch and not its number."""
+    return [
+        replace(cell, column=None, slot=replace(cell.slot, column="counted"))
+        if cell.column == "epoch" and cell is cells[-1] and _ITS_LENGTH.match(shape.literals[cell.at + 1])
         else cell
         for cell in cells
     ]
