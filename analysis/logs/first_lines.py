@@ -118,15 +118,37 @@ def _at(numbers: Sequence[int], *frames: pl.DataFrame) -> defaultdict[int, list[
 
 
 def _became(line: FirstLine, records: Sequence[Row], evals: Sequence[Row]) -> tuple[str, dict[str, float]]:
-    """What a line was read as, and the figures of its row or rows."""
+    """What a line was read as, and the figures of its row or rows.
+
+    A redraw shows others than its record, which holds those of the last: the line's own stand here.
+    """
     if line.role in _HEADINGS:
         return "heading", line.figures
+    record = _nearest(line, records)
+    evals = _of_one_place(line, evals, record)
     evaluated = {row["name"]: row["value"] for row in evals}
-    if records:
-        return "record and evaluation" if evals else "record", {**_measured(records[-1]), **evaluated}
+    if record:
+        given = {**_measured(record), **evaluated}
+        own = {name: value for name, value in line.figures.items() if name in given and name not in _PLACES}
+        return "record and evaluation" if evals else "record", given | own
     if evals:
         return "evaluation", {**_measured({name: evals[0].get(name) for name in _PLACES}), **evaluated}
     return "no row" if line.role in EVALUATIONS else PART, line.figures
+
+
+def _nearest(line: FirstLine, records: Sequence[Row]) -> Row | None:
+    """The record that has most of the line's figures: all of a notebook may stand on one line of its file."""
+    same = [sum(row.get(name) == value for name, value in line.figures.items()) for row in records]
+    return records[same.index(max(same))] if records else None
+
+
+def _of_one_place(line: FirstLine, evals: Sequence[Row], record: Row | None) -> Sequence[Row]:
+    """The evaluations at the record's step, or else at that of the first that has a figure of the line."""
+    if len({row["step"] for row in evals}) < 2:
+        return evals
+    figures = {*line.figures.values()}
+    known = record or next((row for row in evals if row["value"] in figures), evals[0])
+    return [row for row in evals if row["step"] == known.get("step")]
 
 
 def _measured(row: Row) -> dict[str, float]:

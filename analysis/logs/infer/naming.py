@@ -233,7 +233,7 @@ def _lists_sets(words: bytes) -> bool:
 
 
 def _heads_row(slot: Slot, shape: LineShape) -> bool:
-    """Whether a row of figures stands behind the name, with blanks between them: of which measures, it does not say."""
+    """Whether a row of figures stands behind the name, with blanks between: it does not say what they measure."""
     between = shape.words[slot.at + 1 : slot.at + 3]
     return len(between) == 2 and slot.at + 2 < shape.slots and not any(map(bytes.strip, between))
 

@@ -61,3 +61,31 @@ def test_table_without_lines_has_no_kinds(tmp_path: Path) -> None:
     path = tmp_path / "metrics.csv"
     path.write_text("epoch,loss\n1,2.5\n2,2.25\n")
     assert parse(path).read_kinds == ()
+
+
+def test_redraw_is_shown_with_its_own_figures() -> None:
+    log = "".join(
+        "".join(
+            f"\rEpoch: [{e}/4], Loss: {9 - e - n / 100:.2f}: {n}%|##| {n}/97 [00:22<00:00, 4.34it/s]"
+            for n in (1, 97)
+        )
+        + "\n"
+        for e in range(1, 5)
+    )
+    (kind,) = kinds_of(log)
+    assert (kind.text[:27], kind.figures["epoch"], kind.figures["loss"]) == (
+        "Epoch: [1/4], Loss: 7.99: 1",
+        1,
+        7.99,
+    )
+
+
+def test_line_of_a_notebook_in_one_line_is_shown_with_its_own_figures() -> None:
+    printed = "".join(
+        f"Epoch {e}/4\\n3/3 [====] - 0s 14ms/step - loss: {9 - e}.5 - val_loss: {9 - e}.75\\n"
+        for e in range(1, 5)
+    )
+    output = f'{{"output_type": "stream", "text": "{printed}"}}'
+    cell = f'{{"cell_type": "code", "metadata": {{}}, "outputs": [{output}]}}'
+    _, record = kinds_of(f'{{"cells": [{cell}], "metadata": {{}}, "nbformat": 4}}')
+    assert (record.figures["step"], record.figures["loss"], record.figures["val_loss"]) == (1, 8.5, 8.75)

@@ -97,3 +97,10 @@ def test_span_without_a_unit_is_no_time() -> None:
         field = Vocabulary().field(name, unit)
         assert field is not None
         assert field.column == "total_time_min"
+
+
+@pytest.mark.parametrize(("unit", "column"), [("ms", "dt_ms"), ("seconds", "dt_ms"), ("", "time")])
+def test_time_with_a_unit_is_that_of_a_step(unit: str, column: str) -> None:
+    field = Vocabulary().field(b"time", unit.encode())
+    assert field is not None
+    assert field.column == column

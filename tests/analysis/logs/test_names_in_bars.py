@@ -99,3 +99,11 @@ def test_rate_on_the_line_of_an_epoch_is_of_the_bar_below(read: Read) -> None:
     )
     rows = read(text).records.select("step", "loss", "lr").rows()
     assert rows == [(e, loss, float(f"0.00{e}")) for e, loss in zip(EPOCHS, LOSSES, strict=True)]
+
+
+def test_rate_between_the_epoch_and_the_loss_of_a_bar_is_read(read: Read) -> None:
+    bars = "".join(
+        f"Train Epoch: [{e}/20], lr: 0.0{e}, Loss: {9 - e}.5: 100%|##| 97/97 [00:22<00:00,  4.34it/s]\n"
+        for e in range(1, 5)
+    )
+    assert read(bars).records.select("step", "loss", "lr").row(2) == (3, 6.5, 0.03)

@@ -312,3 +312,17 @@ def test_number_of_epochs_is_no_place(read: Callable[[str], Log]) -> None:
     rows = "".join(f"sample {10 * at} loss {3 / at:.3f}\n" for at in range(1, 12))
     assert "epoch" not in read(f"Training epochs: 30\n{rows}").records.columns
     assert read(f"Training epoch: 3\n{rows}").records["epoch"].to_list() == [3.0] * 11
+
+
+def test_length_of_an_epoch_is_not_its_number(read: Read) -> None:
+    run = "1 epoch = 41 batches\n" + "".join(
+        f"step : {n}, loss : {9 - n / 4}, dt : 85.5ms\n" for n in range(6)
+    )
+    log = read(run * 3)
+    assert "epoch" not in log.records.columns
+    assert log.records["attempt"].n_unique() == 3
+
+
+def test_word_behind_an_epoch_may_name_the_next_number() -> None:
+    lines = [f"epoch {e} batches {b} loss {9 - e}.{b}" for e in (1, 2, 3) for b in (4, 8)]
+    assert columns(*lines)[0] == "epoch"

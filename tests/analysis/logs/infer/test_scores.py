@@ -246,3 +246,12 @@ BATCHES = "[{0}, 100] loss: {1:.3f}\n[{0}, 200] loss: {1:.3f}\n"
 def test_score_in_whole_percent_is_an_evaluation(line: str, name: str | None, read: Read) -> None:
     log = read("".join((BATCHES + line + "\n").format(e, 9 / e, 40 + e) for e in range(1, 7)))
     assert log.evals.select("name", "value").rows() == [(name, 40.0 + e) for e in range(1, 7) if name]
+
+
+def test_row_of_figures_behind_the_name_of_a_set_is_a_class_of_a_report(read: Read) -> None:
+    report = "precision recall f1-score support\n" + "".join(
+        f"{name:>12}       0.95      0.9{{}}      0.93      2136\n" for name in ("bike", "train", "test")
+    )
+    log = read("".join(f"Epoch {e}/6 | loss: {2 / e:.4f}\n{report.format(e, e, e)}" for e in range(1, 7)))
+    assert log.records["loss"].to_list() == [round(2 / e, 4) for e in range(1, 7)]
+    assert "test_loss" not in log.evals["name"]

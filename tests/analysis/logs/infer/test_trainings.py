@@ -316,3 +316,24 @@ def test_evaluations_that_may_open_the_next_training_are_doubtful(read: Callable
     log = read("\n".join(opened(">> width=0.{}")) + "\n")
     assert "evaluations-of-next" in [doubt.what for doubt in log.doubts]
     assert not read("\n".join(opened("Run {}/3")) + "\n").doubts
+
+
+@pytest.mark.parametrize("measures", ["loss: {:.4f}", "loss: {:.4f} | KL: 0.0265"])
+def test_epoch_that_counts_to_another_total_is_of_the_next_training(
+    measures: str, read: Callable[[str], Log]
+) -> None:
+    first = "".join(f"Epoch {e}/2 | loss: {2.5 - e / 4:.4f}\n" for e in range(2))
+    second = "".join(f"Epoch {e}/8 | {measures.format(2 - e / 8)}\n" for e in range(1, 9))
+    assert steps(read(first + second)) == [[0, 1], [*range(1, 9)]]
+
+
+def test_step_that_is_printed_twice_with_its_total_begins_no_training(read: Callable[[str], Log]) -> None:
+    line = "step {0}/9 | loss {1:.3f}\nstep {0}/9 | lr 1.0e-03 | norm 0.5{0}\n"
+    assert steps(read("".join(line.format(n, 3 - n / 4) for n in range(1, 9)))) == [[*range(1, 9)]]
+
+
+def test_epochs_whose_number_of_batches_varies_are_of_one_training(read: Callable[[str], Log]) -> None:
+    log = "".join(
+        f"Epoch {e}, batch {b}/{40 + e}, loss {3 - e / 4:.3f}\n" for e in range(1, 5) for b in (10, 20, 40)
+    )
+    assert len(steps(read(log))) == 1
