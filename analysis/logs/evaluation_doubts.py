@@ -24,6 +24,7 @@ LEAST = 3
 ROUNDED = 0.001  # how far apart, by its share, one loss may be printed twice
 BEYOND = 10  # times the last step of the records
 ROW = 5  # steps that show how many values a step has
+NEAR = 2  # lines between two values of one table
 ONE = 0.8  # share of the steps that have one value
 NEARLY_ALL = 0.9  # of the records: the word is of the program, or of the log
 _HELD_OUT = lazy_regex(rb"(?i)(?<![a-z])(?:%b)(?![a-z])" % EVALUATING.encode())
@@ -203,6 +204,31 @@ def twice(log: ParsedRows) -> Iterator[Doubt]:
             f"step {step:,} has two values of {name}, and nearly all others have one",
             "one of them is of another step or of another set",
             {"name": name, "step": step},
+            line,
+        )
+
+
+def apart(log: ParsedRows) -> Iterator[Doubt]:
+    """Two values of a measure on neighboring lines, at most steps: of a class or a set each that was not read."""
+    of = ["phase", "attempt", "rank", "name", "step"]
+    rows = log.evals.filter(pl.col("step").is_not_null())
+    if rows.height < 2 * ROW or not rows.select("name", "step", "rank").is_duplicated().any():
+        return
+    gap, moves = pl.col("line").diff().over(of), pl.col("value").diff().over(of)
+    rows = rows.with_columns(beside=((gap > 0) & (gap <= NEAR) & (moves != 0)).fill_null(value=False))
+    names = rows.group_by("name", maintain_order=True).agg(
+        pl.struct(of).n_unique().alias("steps"),
+        pl.col("beside").sum(),
+        pl.col("line").filter("beside").first(),
+    )
+    for name, _, count, line in (
+        names.filter((pl.col("steps") >= ROW) & (pl.col("beside") >= ONE * pl.col("steps"))).head(1).rows()
+    ):
+        yield about_reading(
+            "evaluated-twice",
+            f"{count:,} values of {name} have another of the same step right above them",
+            "each is of a class or a set whose name was not read",
+            {"name": name, "values": count},
             line,
         )
 

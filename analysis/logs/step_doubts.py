@@ -201,9 +201,9 @@ def _total_of_another(log: ParsedRows) -> Iterator[Doubt]:
     runs = log.records.group_by("phase", "attempt", maintain_order=True).agg(
         pl.col("step").first(), pl.col("step").last().alias("end"), pl.col("total_steps", "line").last()
     )
-    if runs.height != 2:
+    if runs.height < 2:
         return
-    first, second = runs.rows(named=True)
+    first, second = runs.head(2).rows(named=True)
     began = log.events.filter((pl.col("kind") == "restart") & (pl.col("text") == BEGIN_AGAIN)).height
     goes_on = second["step"] is not None and 1 < second["step"] < first["end"]
     goes_on = goes_on and second["step"] != first["step"]  # every tenth step counts anew
@@ -217,7 +217,7 @@ def _total_of_another(log: ParsedRows) -> Iterator[Doubt]:
         yield about_reading(
             "two-totals",
             f"records count to {first['end']:,}, and then from {second['step']:,} to {second['total_steps']:,.0f}",
-            "the first ones count batches, and the others epochs",
+            "the first ones count batches, and the others epochs, or the batches of a validation",
             {"total": first["total_steps"], "other": second["total_steps"]},
             first["line"],
         )

@@ -136,7 +136,7 @@ def _evaluating(candidates: Sequence[Candidate], read: AlreadyRead) -> list[Cand
     """The lines that evaluate beside the records of other formats, or say that their epochs are over."""
     evals = [replace(c, role="eval") for c in candidates if _evaluates_beside(c)]
     evals = [c for c in evals if read.passes < 2 or not trainings.is_of_all(c)]
-    chosen = with_sets(evals, read.names)
+    chosen = with_classes(with_sets(evals, read.names))
     return chosen if any(c.place for c in chosen) else [*chosen, *blocks.epochs_over(candidates, read.passes)]
 
 

@@ -79,15 +79,19 @@ def with_own_names(chosen: Sequence[Candidate]) -> list[Candidate]:
 
 
 def with_classes(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Names the figures of each class apart, `PER_precision`, in rows right below those of all classes."""
+    """Names the figures of each class apart, `PER_precision`, in rows right below those of all classes.
+
+    So it does in `P-wave: MAE=0.04, F1=0.98` and `S-wave: MAE=0.06, F1=0.97` below it.
+    """
     evals = [line for line in chosen if line.role == "eval" and line.place is None]
     classes = {line: whole for line in evals for whole in evals if _is_class_of(line, whole, evals)}
+    classes |= {line: line for line in evals for other in evals if _are_classes(line, other)}
     return [_of_class(line, classes[line]) if line in classes else line for line in chosen]
 
 
 def _is_class_of(line: Candidate, whole: Candidate, evals: Sequence[Candidate]) -> bool:
     """Whether it gives some of the same figures as another line, and always stands below it, or below its like."""
-    if line is whole or not _CLASS.search(line.shape.words[0]) or _CLASS.search(whole.shape.words[0]):
+    if line is whole or not _label(line) or _label(whole):
         return False
     columns = set(line.columns)
     if len(columns) < 2 or not columns < {*whole.columns}:
@@ -99,12 +103,31 @@ def _is_class_of(line: Candidate, whole: Candidate, evals: Sequence[Candidate]) 
     )
 
 
-def _of_class(line: Candidate, whole: Candidate) -> Candidate:
+def _are_classes(line: Candidate, other: Candidate) -> bool:
+    """Whether two labels have the same figures, one right below the other each time."""
+    labels = [_label(each) for each in (line, other)]
+    if not all(labels) or labels[0] == labels[1] or any(label.lower() in SETS for label in labels):
+        return False
+    first, second = sorted((line, other), key=lambda each: each.shape.first)
+    below = [number + 1 for number in first.shape.lines]
+    return (
+        len(set(line.columns)) > 1
+        and {*line.columns} == {*other.columns}
+        and below == list(second.shape.lines)
+    )
+
+
+def _label(line: Candidate) -> str:
+    """The class in front of the first figure, or nothing."""
     label = _CLASS.search(line.shape.words[0])
-    name = label["label"].decode(errors="replace") if label else ""
+    return label["label"].decode(errors="replace") if label else ""
+
+
+def _of_class(line: Candidate, whole: Candidate) -> Candidate:
     columns = set(whole.columns)
     named = (
-        replace(c, column=legal(f"{name}_{c.column}") if c.column in columns else None) for c in line.named
+        replace(c, column=legal(f"{_label(line)}_{c.column}") if c.column in columns else None)
+        for c in line.named
     )
     return replace(line, named=tuple(named))
 

@@ -56,6 +56,8 @@ _OF_TOTAL_BEHIND = lazy_regex(r"(?i)\s*(?:epoch|batch(?:e(?=s))?|iter(?:ation)?|
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
 _BEHIND_NAME = lazy_regex(r"\)?\s*(?:[:=]|is|was)?\s*")
 _SETTING = lazy_regex(r"\((?P<what>[A-Za-z][\w ]*?) ?[=:@>] ?$")  # `accuracy (IoU=`
+_INDEXED = lazy_regex(r"(?P<measure>[A-Za-z]\w*)\[$")  # `QuantileLoss[0.1]: 158.7`
+_BEHIND_INDEX = lazy_regex(r"\][\"']?\s*[:=]\s*[\"']?")
 _JOINED = lazy_regex(rb"[A-Za-z]\w*-$")
 _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
 _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
@@ -169,22 +171,33 @@ def _named_by_numbers(row: list[Slot], shape: LineShape) -> list[Slot]:
 
 
 def _named_with_settings(row: list[Slot], shape: LineShape) -> list[Slot]:
-    """Takes what stands in brackets behind a name for a part of it: `accuracy (IoU=0.7): 0.31`.
+    """Takes what stands in brackets behind a name for a part of it: `accuracy (IoU=0.7): 0.31`, `Loss[0.1]: 2.5`.
 
     One that is always another was chosen, such as a threshold, and does not name the measure.
     """
     named = list(row)
     for at, slot in enumerate(row[:-1]):
-        setting = _SETTING.search(words_before(shape, at))
-        measure = setting and _left_key(words_before(shape, at)[: setting.start()], at > 0)
-        follows = row[at + 1].key is None and _BEHIND_NAME.fullmatch(words_before(shape, at + 1))
-        if setting and measure and follows:
+        what = _setting(shape, at) if row[at + 1].key is None else None
+        if what:
             chosen = {value.decode() for value in shape.column(at)}
             named[at] = replace(slot, key=None, column=SETTING)
-            key = f"{measure} {setting['what']}" if recurs(shape.column(at)) else measure
+            measure, setting = what
+            key = f"{measure} {setting}".strip() if recurs(shape.column(at)) else measure
             key = f"{key} {chosen.pop()}" if len(chosen) == 1 else key
             named[at + 1] = replace(row[at + 1], key=key, column=None)
     return named
+
+
+def _setting(shape: LineShape, at: int) -> tuple[str, str] | None:
+    """The measure and the setting whose value stands in brackets before the figure; an index has no name."""
+    before, behind = words_before(shape, at), words_before(shape, at + 1)
+    indexed = _INDEXED.search(before)
+    if indexed:
+        is_name = _BEHIND_INDEX.fullmatch(behind) and not PLACES.fullmatch(indexed["measure"])
+        return (indexed["measure"], "") if is_name else None
+    setting = _SETTING.search(before)
+    measure = setting and _left_key(before[: setting.start()], at > 0)
+    return (measure, setting["what"]) if setting and measure and _BEHIND_NAME.fullmatch(behind) else None
 
 
 def _names_one_of_several(right: bytes, literals: Sequence[bytes]) -> bool:

@@ -38,11 +38,21 @@ def test_first_step_with_two_values_is_doubtful_where_no_record_stands_below(rea
     assert twice(log) == ["step 1 has two values of val_loss, and nearly all others have one"]
 
 
-@pytest.mark.parametrize(
-    "log", [training(), training(6), training(11, 0.5), training(sets=2)], ids=["one", "same", "last", "all"]
-)
-def test_repeated_values_the_last_step_and_two_sets_are_not(log: str, read: Read) -> None:
+@pytest.mark.parametrize("log", [training(), training(6), training(11, 0.5)], ids=["one", "same", "last"])
+def test_repeated_values_and_the_last_step_are_not(log: str, read: Read) -> None:
     assert twice(read(log)) == []
+
+
+def test_two_values_on_neighboring_lines_of_each_step_are_doubtful(read: Read) -> None:
+    said = "12 values of val_loss have another of the same step right above them"
+    assert twice(read(training(sets=2))) == [said]
+
+
+def test_two_evaluations_of_a_step_with_records_between_them_are_not(read: Read) -> None:
+    epoch = (
+        "Epoch {0} [10/20] loss: 2.{0}\nval_loss: 2.5{0}\nEpoch {0} [20/20] loss: 2.1{0}\nval_loss: 2.4{0}\n"
+    )
+    assert twice(read("".join(epoch.format(e) for e in range(1, 9)))) == []
 
 
 @pytest.mark.parametrize(("sets", "kinds"), [("train val", ["evaluations-as-records"]), ("dev", [])])

@@ -13,6 +13,7 @@ from gputel.analysis.logs.line_prefixes import strip_prefixes
         b"2024-03-01 10:00:07,123 INFO train.py:31 - ",
         b"[rank0]: ",
         b"I0301 10:00:07.123456 1234 solver.cpp:239] ",
+        b"E0000 00:00:1742936983.819215    1871 cuda_dnn.cc:8310] ",
         b"(pid=123, ip=10.0.0.1) ",
         b"[2024-03-01 10:00:07] [INFO] ",
         b"[03.01.24|10:00:07] ",

@@ -132,3 +132,14 @@ def test_headings_of_epochs_below_their_bars_are_doubtful(read: Read) -> None:
     assert [doubt.what for doubt in read(below).doubts] == ["two-totals"]
     above = "Epoch 1/9\n" + re.sub(r"(?m)^Epoch (\d)/9$", lambda epoch: f"Epoch {int(epoch[1]) + 1}/9", below)
     assert read(above).doubts == ()
+
+
+def test_bars_of_a_training_and_a_validation_in_turn_above_each_epoch_are_doubtful(read: Read) -> None:
+    epoch = (
+        "100%|##########| 23/23 [00:40<00:00,  1.74s/it, loss_class=0.3{0}, loss_pois=-.1{0}]\n"
+        "100%|##########| 6/6 [00:08<00:00,  1.38s/it, loss_class=0.4{0}, loss_pois=-.8{0}]\n"
+        "Epoch {0}:\ntrain_class_loss: 0.59{0}, train_poiss_loss: 0.25{0}\n"
+        " val_class_loss: 0.34{0}, val_poiss_loss: -0.05{0}\n"
+    )
+    doubts = [doubt.what for doubt in read("".join(epoch.format(e) for e in range(5))).doubts]
+    assert "two-totals" in doubts

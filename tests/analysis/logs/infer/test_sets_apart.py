@@ -143,3 +143,15 @@ def test_line_of_an_epoch_below_the_batches_of_a_known_format_sums_them_up(batch
     assert log.evals.select("name", "step").rows() == [
         (n, e) for e in (1, 2, 3) for n in ("train_loss", "val_loss")
     ]
+
+
+def test_figures_of_two_labels_in_turn_are_named_apart(read: Read) -> None:
+    epoch = (
+        "Epoch {0}/50, loss 2.{0}: 100%|##| 97/97 [00:22<00:00,  4.34it/s]\nTrain Loss: 2.0{0} | Val Loss: 1.{0}\n"
+        "  P-wave: AUC=0.99{0}9, Precision=0.98{0}, Recall=0.97{0}, F1=0.96{0}\n"
+        "  S-wave: AUC=0.99{0}8, Precision=0.95{0}, Recall=0.94{0}, F1=0.93{0}\n"
+    )
+    log = read("".join(epoch.format(e) for e in range(1, 7)))
+    values = dict(log.evals.filter(step=3).select("name", "value").rows())
+    assert (values["P_wave_AUC"], values["S_wave_AUC"], values["S_wave_F1"]) == (0.9939, 0.9938, 0.933)
+    assert "AUC" not in values

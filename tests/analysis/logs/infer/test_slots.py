@@ -124,3 +124,18 @@ def test_values_with_slashes_between_them_are_numbered_where_none_is_a_total() -
     assert keys(*totals) == ["it", "memory", "memory total"]
     reached = ["it 10 done: 0.25/1.5", "it 20 done: 0.5/1.75", "it 30 done: 2.5/2.5"]
     assert keys(*reached) == ["it", "done", "done total"]
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("Quantile[0.1]: 2.5 Quantile[0.9]: 3.5", [None, "Quantile 0.1", None, "Quantile 0.9"]),
+        ('"loss[0]": 2.5, "loss[1]": 3.5', [None, "loss 0", None, "loss 1"]),
+        ("epoch[3]: 2.5", ["epoch", None]),
+        ("loss[2.5] step[10]", ["loss", "step"]),
+    ],
+)
+def test_number_in_brackets_behind_a_name_is_its_index_where_a_figure_follows(
+    line: str, names: list[str | None]
+) -> None:
+    assert keys(line) == names
