@@ -30,6 +30,8 @@ class Counting:
         self.passes = 0  # of a bar since its epoch was left
         self._epochs_are_steps = False
         self._reached: float | None = None  # the epoch that the last record has for its step
+        self._within: float | None = None  # the epoch that the last record names beside its step
+        self._by_epoch: set[str] = set()  # evaluations whose lines name an epoch, and no step
         self._zero_based = False
         self._first: tuple[float, float] | None = None  # the first printed epoch and index within it
 
@@ -77,7 +79,7 @@ class Counting:
         """The step of the line; `before` is that of the last record of its rank."""
         step = line.shape.step(line.cells, self.from_zero(line.pattern))
         if step is not None:
-            self._reached = None
+            self._reached, self._within = None, line.cells.get("epoch")
             if line.pattern.role == "train" and "epoch" not in line.shape.columns:
                 is_index = line.shape.place in ("batch", "index")
                 announced = self._announced.of_record(line.rank, step, before, is_index=is_index)
@@ -103,10 +105,15 @@ class Counting:
     def of_evaluation(self, line: ParsedLine, leads: bool) -> float | None:
         """The step that the line prints, else its epoch, unless its format says that it comes within one.
 
-        One that names neither is of the epoch that the last record reached, unless it `leads` its record.
+        One that names neither is of the epoch that the last record reached, unless it `leads` its record; so it is
+        where other lines name the epochs of the same measures.
         """
         step = line.shape.step(line.cells, self.from_zero(line.pattern))
         names_epoch = "epoch" in line.cells and line.pattern.whole_epochs
+        if names_epoch and step is None:
+            self._by_epoch.update(line.shape.evals)
+        elif step is None and not leads and not self._by_epoch.isdisjoint(line.shape.evals):
+            return self._within if self._reached is None else self._reached
         if step is None and not self.has_fractions and (self._epochs_are_steps or names_epoch):
             epoch = self.epoch(line.cells, line.rank)
             if epoch is None and not leads:

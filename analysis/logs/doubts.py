@@ -198,7 +198,6 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     gap_doubts.evaluations,
     evaluation_doubts.fall,
     evaluation_doubts.twice,
-    evaluation_doubts.apart,
     unread_doubts.lines,
     unread_doubts.losses,
     unread_doubts.figures,

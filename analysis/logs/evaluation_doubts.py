@@ -78,27 +78,38 @@ def read_as_records(log: ParsedRows) -> Iterator[Doubt]:
 def two_losses(log: ParsedRows) -> Iterator[Doubt]:
     """Steps with two validation losses: of two sets, or one of them is of a batch; or with boxes' and masks' AP.
 
-    In a log of evaluations alone, two of any measure, as folds of boosters that print in turn have.
+    So are two of any measure on neighboring lines, of classes whose names were not read, or in a log of evaluations
+    alone, as folds of boosters that print in turn have.
     """
     of_any = log.records.is_empty() and pl.col("rank").is_null()
-    is_one = pl.col("name").is_in(["val_loss", "AP"]) | of_any
-    named = log.evals.filter(is_one & pl.col("step").is_not_null())
-    if named.is_empty():
-        return
-    losses = _with_passes(log, named.filter(pl.col("value").is_finite()))
+    rows = log.evals.filter(pl.col("step").is_not_null() & pl.col("value").is_finite())
+    is_one = pl.col("name").is_in(["val_loss", "AP", *_side_by_side(rows)]) | of_any
+    losses = _with_passes(log, rows.filter(is_one))
     steps = losses.group_by("phase", "attempt", "step", "name", "pass", maintain_order=True)
     spread = steps.agg(pl.col("value").min(), pl.col("value").max().alias("most"), pl.col("line").last())
-    two = spread.filter(pl.col("most") - pl.col("value") > ROUNDED * pl.col("most").abs())
-    if two.height >= LEAST and two.height > 0.5 * spread.height:
-        names = {"val_loss": "validation losses", "AP": "average precisions"}
-        figures = names.get(two["name"][0], f"values of {two['name'][0]}")
-        yield about_reading(
-            "two-losses",
-            f"{two.height:,} of {spread.height:,} steps have two {figures}",
-            "they are of two sets, epochs or folds, of boxes and masks, or one of them is of a single batch",
-            {"two": two.height, "steps": spread.height},
-            two["line"][0],
-        )
+    for (name,), each in spread.group_by("name", maintain_order=True):
+        two = each.filter(pl.col("most") - pl.col("value") > ROUNDED * pl.col("most").abs())
+        if two.height >= LEAST and two.height > 0.5 * each.height:
+            names = {"val_loss": "validation losses", "AP": "average precisions"}
+            yield about_reading(
+                "two-losses",
+                f"{two.height:,} of {each.height:,} steps have two {names.get(str(name), f'values of {name}')}",
+                "they are of two sets, epochs, folds or classes, of boxes and masks, or one of them is of a single "
+                "batch",
+                {"two": two.height, "steps": each.height},
+                two["line"][0],
+            )
+            return
+
+
+def _side_by_side(rows: pl.DataFrame) -> list[str]:
+    """The measures of which two values of one step stand on neighboring lines, again and again."""
+    place = ["phase", "attempt", "rank", "name", "step"]
+    if not rows.select("name", "step", "rank").is_duplicated().any():
+        return []
+    lines = pl.col("line").diff().over(place)
+    beside = rows.filter((lines > 0) & (lines <= NEAR))["name"].value_counts()
+    return beside.filter(pl.col("count") >= LEAST)["name"].to_list()
 
 
 def beyond(log: ParsedRows) -> Iterator[Doubt]:
@@ -204,31 +215,6 @@ def twice(log: ParsedRows) -> Iterator[Doubt]:
             f"step {step:,} has two values of {name}, and nearly all others have one",
             "one of them is of another step or of another set",
             {"name": name, "step": step},
-            line,
-        )
-
-
-def apart(log: ParsedRows) -> Iterator[Doubt]:
-    """Two values of a measure on neighboring lines, at most steps: of a class or a set each that was not read."""
-    of = ["phase", "attempt", "rank", "name", "step"]
-    rows = log.evals.filter(pl.col("step").is_not_null())
-    if rows.height < 2 * ROW or not rows.select("name", "step", "rank").is_duplicated().any():
-        return
-    gap, moves = pl.col("line").diff().over(of), pl.col("value").diff().over(of)
-    rows = rows.with_columns(beside=((gap > 0) & (gap <= NEAR) & (moves != 0)).fill_null(value=False))
-    names = rows.group_by("name", maintain_order=True).agg(
-        pl.struct(of).n_unique().alias("steps"),
-        pl.col("beside").sum(),
-        pl.col("line").filter("beside").first(),
-    )
-    for name, _, count, line in (
-        names.filter((pl.col("steps") >= ROW) & (pl.col("beside") >= ONE * pl.col("steps"))).head(1).rows()
-    ):
-        yield about_reading(
-            "evaluated-twice",
-            f"{count:,} values of {name} have another of the same step right above them",
-            "each is of a class or a set whose name was not read",
-            {"name": name, "values": count},
             line,
         )
 

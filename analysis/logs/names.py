@@ -64,6 +64,7 @@ _RESERVED = frozenset({"index", "length", "count", "total"})  # what formats cal
 _STAMPS = frozenset(
     "timestamp asctime datetime date_time _timestamp ts created_at logged_at wall_time".split()
 )
+_LOSSES = frozenset({"loss", "loss_avg", "val_loss"})
 _KEPT_IN = {
     "dt_ms": ("ms", "s"),  # the unit of the column, and the one assumed if none is printed
     "total_time_min": ("min", ""),
@@ -177,7 +178,7 @@ class Vocabulary:
         column, assumed = self._column(name, printed)
         if column is None:
             return None
-        if column == "time":
+        if column == "time" and not printed:
             return Field("time", source, None, "text", nulls=NULLS)
         column, scale = _scale(column, values.plain(printed), assumed)
         shown = printed or (assumed if assumed == PER_GPU else None)
@@ -196,7 +197,7 @@ class Vocabulary:
         if own is not None:
             return (own[0], own[1] if len(own) > 1 else "") if own else (None, "")
         normal = _normal(name)
-        if normal == "time" and values.plain(printed) in values.CANONICAL["ms"]:
+        if normal == "time" and values.plain(printed) == "ms":
             return "dt_ms", ""
         if normal in _STAMPS:
             return "time", ""
@@ -224,12 +225,9 @@ class Vocabulary:
             return None
         if printed in ("%", "z"):
             ending = "pct" if printed == "%" else "z"
-            return Field(
-                f"{column}_{ending}",
-                f"{name} ({ending})",
-                printed,
-                nulls=self._nulls_of(f"{column}_{ending}"),
-            )
+            scores = column in _LOSSES and "loss" not in name.lower()  # `Val: 1.387 (21.8%)`
+            column = f"{legal(name) if scores else column}_{ending}"
+            return Field(column, f"{name} ({ending})", printed, nulls=self._nulls_of(column))
         column, scale = _scale(column, values.plain(printed), assumed)
         return Field(f"{column}_avg", f"{name} (avg)", printed or None, "number", *scale, nulls=NULLS)
 

@@ -188,7 +188,7 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
         slot.unit in SECONDS
         or integers([value.rstrip(b".") for value in column]) is not None
         or _lists_sets(shape.english[slot.at])
-        or _heads_row(slot, shape)
+        or _is_of_report(slot, shape)
     ):
         # `train=113 val=29` are sizes, `train:val = 0.9:0.1` shares, `valid (3.22 sec)` is a time, and
         # `train  0.96  0.92  0.94  2136` a class of a report
@@ -232,10 +232,13 @@ def _lists_sets(words: bytes) -> bool:
     return sum(word.decode() in SETS for word in named) > 1 or not SHARES.isdisjoint(named)
 
 
-def _heads_row(slot: Slot, shape: LineShape) -> bool:
-    """Whether a row of figures stands behind the name, with blanks between: it does not say what they measure."""
-    between = shape.words[slot.at + 1 : slot.at + 3]
-    return len(between) == 2 and slot.at + 2 < shape.slots and not any(map(bytes.strip, between))
+def _is_of_report(slot: Slot, shape: LineShape) -> bool:
+    """Whether precision, recall, a score and a count stand behind the name, with blanks between them."""
+    row = range(slot.at, slot.at + 4)
+    if row[-1] >= shape.slots or any(shape.words[at].strip() for at in row[1:]):
+        return False
+    *shares, counts = (shape.column(at) for at in row)
+    return integers(counts) is not None and all(has_fractions(c) and max(numbers(c)) <= 1 for c in shares)
 
 
 def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:

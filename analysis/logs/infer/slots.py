@@ -56,8 +56,10 @@ _OF_TOTAL_BEHIND = lazy_regex(r"(?i)\s*(?:epoch|batch(?:e(?=s))?|iter(?:ation)?|
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
 _BEHIND_NAME = lazy_regex(r"\)?\s*(?:[:=]|is|was)?\s*")
 _SETTING = lazy_regex(r"\((?P<what>[A-Za-z][\w ]*?) ?[=:@>] ?$")  # `accuracy (IoU=`
-_INDEXED = lazy_regex(r"(?P<measure>[A-Za-z]\w*)\[$")  # `QuantileLoss[0.1]: 158.7`
-_BEHIND_INDEX = lazy_regex(r"\][\"']?\s*[:=]\s*[\"']?")
+_INDEXED = lazy_regex(
+    r"(?P<measure>[A-Za-z]\w*)[\[ ]$"
+)  # `QuantileLoss[0.1]: 158.7`, `accuracy 1:0.5, 2:0.6`
+_BEHIND_INDEX = {"[": lazy_regex(r"\][\"']?\s*[:=]\s*[\"']?"), " ": lazy_regex(":")}
 _JOINED = lazy_regex(rb"[A-Za-z]\w*-$")
 _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
 _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
@@ -193,7 +195,7 @@ def _setting(shape: LineShape, at: int) -> tuple[str, str] | None:
     before, behind = words_before(shape, at), words_before(shape, at + 1)
     indexed = _INDEXED.search(before)
     if indexed:
-        is_name = _BEHIND_INDEX.fullmatch(behind) and not PLACES.fullmatch(indexed["measure"])
+        is_name = _BEHIND_INDEX[before[-1]].fullmatch(behind) and not PLACES.fullmatch(indexed["measure"])
         return (indexed["measure"], "") if is_name else None
     setting = _SETTING.search(before)
     measure = setting and _left_key(before[: setting.start()], at > 0)

@@ -200,3 +200,15 @@ def test_evaluation_that_names_the_iteration_of_a_record_is_of_its_step(
         text += f"step {4 * at}: val loss {9.5 / at:.4f}\n" if at % between == 0 else ""
     steps = read(text + "step 481: val loss 0.0750\n").evals["step"].to_list()
     assert steps == [*(2 * at for at in range(between, 121, between)), 481]
+
+
+def test_last_evaluation_without_a_place_counts_as_the_others_of_its_measures_do(
+    read: Callable[[str], Log],
+) -> None:
+    epoch = "Epoch: {0}, Iter: {1}/188, Loss: 1.{0}{1}\n"
+    epochs = "".join(
+        epoch.format(e, 50) + epoch.format(e, 150) + f"Epoch: {e}, Valid, Loss: 1.5{e}\n" for e in range(1, 6)
+    )
+    log = read(epochs + "valid loss: 1.415, test loss: 1.408\n")
+    assert log.records["step"].to_list()[-1] == 4 * 188 + 150
+    assert log.evals.filter(name="val_loss")["step"].to_list() == [1, 2, 3, 4, 5, 5]

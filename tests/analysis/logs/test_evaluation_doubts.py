@@ -43,16 +43,18 @@ def test_repeated_values_and_the_last_step_are_not(log: str, read: Read) -> None
     assert twice(read(log)) == []
 
 
-def test_two_values_on_neighboring_lines_of_each_step_are_doubtful(read: Read) -> None:
-    said = "12 values of val_loss have another of the same step right above them"
-    assert twice(read(training(sets=2))) == [said]
+@pytest.mark.parametrize("name", ["val_loss", "val_f1"])
+def test_two_values_on_neighboring_lines_of_each_step_are_doubtful(read: Read, name: str) -> None:
+    log = read(training(sets=2).replace("val_loss", name))
+    doubts = [doubt for doubt in log.doubts if doubt.what == "two-losses"]
+    assert [doubt.evidence.split(" of ")[0] for doubt in doubts] == ["12"]
 
 
 def test_two_evaluations_of_a_step_with_records_between_them_are_not(read: Read) -> None:
-    epoch = (
-        "Epoch {0} [10/20] loss: 2.{0}\nval_loss: 2.5{0}\nEpoch {0} [20/20] loss: 2.1{0}\nval_loss: 2.4{0}\n"
-    )
-    assert twice(read("".join(epoch.format(e) for e in range(1, 9)))) == []
+    epoch = "Epoch {0} [10/20] loss: 2.{0}\nval_f1: 0.5{0}\nEpoch {0} [20/20] loss: 2.1{0}\nval_f1: 0.6{0}\n"
+    assert not [
+        d for d in read("".join(epoch.format(e) for e in range(1, 9))).doubts if d.what == "two-losses"
+    ]
 
 
 @pytest.mark.parametrize(("sets", "kinds"), [("train val", ["evaluations-as-records"]), ("dev", [])])

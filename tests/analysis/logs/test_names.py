@@ -99,8 +99,15 @@ def test_span_without_a_unit_is_no_time() -> None:
         assert field.column == "total_time_min"
 
 
-@pytest.mark.parametrize(("unit", "column"), [("ms", "dt_ms"), ("seconds", "dt_ms"), ("", "time")])
-def test_time_with_a_unit_is_that_of_a_step(unit: str, column: str) -> None:
+@pytest.mark.parametrize(("unit", "column"), [("ms", "dt_ms"), ("seconds", "time_s"), ("", "time")])
+def test_time_with_a_unit_is_no_time_of_day(unit: str, column: str) -> None:
     field = Vocabulary().field(b"time", unit.encode())
+    assert field is not None
+    assert field.column == column
+
+
+@pytest.mark.parametrize(("name", "column"), [("Val", "Val_pct"), ("loss", "loss_pct"), ("acc", "acc_pct")])
+def test_share_behind_a_loss_that_a_set_names_is_a_score(name: str, column: str) -> None:
+    field = Vocabulary({"val": "val_loss"}).field(f"{name}()".encode(), b"%")
     assert field is not None
     assert field.column == column

@@ -132,6 +132,8 @@ def test_values_with_slashes_between_them_are_numbered_where_none_is_a_total() -
         ("Quantile[0.1]: 2.5 Quantile[0.9]: 3.5", [None, "Quantile 0.1", None, "Quantile 0.9"]),
         ('"loss[0]": 2.5, "loss[1]": 3.5', [None, "loss 0", None, "loss 1"]),
         ("epoch[3]: 2.5", ["epoch", None]),
+        ("accuracy 1:0.5, 2:11.25", [None, "accuracy 1", None]),
+        ("Top 1: 0.5", ["Top 1"]),
         ("loss[2.5] step[10]", ["loss", "step"]),
     ],
 )
