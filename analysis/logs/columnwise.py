@@ -156,7 +156,9 @@ class Columnwise:
             same["epoch"] = self._counting.epoch({}, rank)
         self._records.steps.extend(RowBlock(end - first, columns, same))
         if steps is not None:
-            last = {name: float(cells[name][-1]) for name in ("epoch", "total_steps") if name in cells}
+            last: dict[str, float] = {
+                name: float(cells[name][-1]) for name in ("epoch", "total_steps") if name in cells
+            }
             epoch, total = self._counting.epoch(last, rank), last.get("total_steps")
             self._stages.went_on(float(steps[-1]), rank, epoch, total, end - first)
         elif "epoch" in cells:
