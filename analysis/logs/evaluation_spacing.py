@@ -1,7 +1,7 @@
 """Evaluations that stand between two records, and how far they lie apart: often only one of the two can be meant.
 
 One every 200 steps stands at 200, 400 and 600, and not at 250, 450 and 650, where records are 50 steps apart. Where
-one stands below each record, the last included, each is of the record above it.
+one stands below each record, the last included, each is of the record above it, also if the first record has none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def placed(evals: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
 
 
 def _are_of_above(rows: pl.DataFrame, steps: AbstractSet[int]) -> bool:
-    """Whether the steps above are evenly apart and those below not, or are those of all records.
+    """Whether the steps above are evenly apart and those below not, or are those of all records but the first.
 
     Of several between the same two records the later ones are not of the first.
     """
@@ -42,7 +42,7 @@ def _are_of_above(rows: pl.DataFrame, steps: AbstractSet[int]) -> bool:
     below = between["step"].to_numpy()
     if len(above) < LEAST or not len(below) or (between["after"].diff() == 0).any():
         return False
-    if steps and steps <= {*above.tolist()}:
+    if steps and steps - {*above.tolist()} <= {min(steps)}:
         return True
     spacing = int(np.min(np.abs(np.diff(above))))
     return _are_multiples(above, spacing) and not _are_multiples(below, spacing)

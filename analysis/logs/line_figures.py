@@ -47,10 +47,10 @@ _OTHER = lazy_regex(
     r"|[ _]?(?:s|secs?|seconds?|ms|us|m|mins?|minutes?|h|hours?|[kmgt]i?b|[kmg]?it|fps|x)\b"
     r"|\s?[a-z]{0,12}\s?/\s?s(?:ec(?:ond)?)?\b"
 )
-# names of times, memory, rates and settings
+# names of times, progress, memory, rates and settings
 ASIDE = lazy_regex(
-    r"(?i)time|took|takes|elapsed|mem|speed|fps|flops|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|second|setup|size"
-    r"|param|version|\blr\b|learning|weight(?!ed)|ratio\b|temperature|threshold|scale|clip|dropout|momentum|epsilon"
+    r"(?i)time|took|takes|elapsed|progress|mem|speed|fps|flops|/ ?s(?:ec)?\b|per sec|\beta\b|duration|hour|second"
+    r"|setup|size|param|version|\blr\b|learning|weight(?!ed)|ratio\b|temperature|threshold|scale|clip|dropout|momentum|epsilon"
     r"|\b(?:eps|beta|gamma|alpha)\b|\bepochs?\W*$|\bts\b|stamp|\brange\b"
 )
 

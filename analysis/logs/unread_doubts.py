@@ -141,7 +141,7 @@ def _is_mean(log: ParsedRows, recurring: Alike) -> bool:
     words, epochs = recurring.text.lower(), _epochs_passed(log)
     if _HELD_OUT.search(words) or recurring.lines > epochs:
         return False
-    names_one = any(name in words for name in log.metrics() if name != "epoch")
+    names_one = any(name.lower() in words for name in log.metrics() if name != "epoch")
     scores = any(map(HELD_OUT_SCORE.search, recurring.figures))
     return names_one or (log.records.height > epochs and not scores)
 

@@ -152,8 +152,9 @@ def _recur(lines: Sequence[UnreadLine], alike: Alike) -> bool:
     if _NO_FIGURES.search(_english(lines[0].line)):
         return False
     several = len({unread.between for unread in lines}) >= LEAST
+    differ = len({unread.line for unread in lines}) >= LEAST  # a setting may have several figures
     changes = len(frozenset[float]().union(*alike.figures.values())) >= LEAST
-    return changes and (several or _count(lines))
+    return differ and changes and (several or _count(lines))
 
 
 def _count(lines: Sequence[UnreadLine]) -> bool:

@@ -38,6 +38,7 @@ _AVERAGE = lazy_regex(r"(?i)[ _](?:avg|mean|average)$|^(?:avg|mean|average)[ _]"
 _SUMS_UP = lazy_regex(rb"(?i)(?<![a-z])(?:summary|overall)(?![a-z])")
 _SET = lazy_regex(rf"(?i)^(?:{HELD_OUT})[ _]")
 _TRAIN = lazy_regex(rf"(?i)^{TRAINING}[ _]")
+_AS_LOSS = lazy_regex(r"(?i)(?<![a-z])(?:ppl|perplexity|elbo|nll|bpc|bpb|log[_ -]?likelihood)(?![a-z])")
 _BETTER = lazy_regex(rb"(?i)(?<![a-z])(?:better|best|improv\w+|sav(?:ed|ing))(?![a-z])")
 _ITEM = lazy_regex(
     r"(?i)(?<![a-z])(?:sample|image|img|frame|example|item|batch|iter(?:ation)?|idx|index)s?\W*$"
@@ -310,12 +311,13 @@ def _passes(candidate: Candidate, index: Named) -> list[tuple[int, int]]:
 
 
 def _gives_result(line: Candidate, running: Candidate, passes: int) -> bool:
-    """Whether it gives, about once for each pass, one of the same measures without a count."""
+    """Whether it gives, about once a pass, one of the same measures without a count, or the loss as `PPL`."""
     if line.role not in ("eval", "mixed") or line.is_fine:
         return False
     given = {column for column in line.columns if line.role == "eval" or is_evaluation(column)}
     often = 0.5 * passes <= line.shape.count <= 1.5 * passes
-    return often and not given.isdisjoint(cell.column for cell in running.metrics)
+    loses = "val_loss" in running.columns and any(_AS_LOSS.search(cell.source) for cell in line.metrics)
+    return often and (loses or not given.isdisjoint(cell.column for cell in running.metrics))
 
 
 def _is_mean(line: Candidate, running: Candidate) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
+from itertools import pairwise
 
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.counters import integers
@@ -18,6 +19,27 @@ def counts_otherwise(line: Candidate, main: Candidate) -> bool:
     return (of_epochs and line.is_fine and line.evidence and "epoch" not in line.columns) or _is_behind(
         line, main
     )
+
+
+def numbers_rows(line: Candidate, main: Candidate) -> bool:
+    """Whether it is a row of a list, `1. lr=0.1: acc 0.5`, `Test on task 2: acc 0.5`, between two records.
+
+    Boosters count so as well, in brackets: `[10] valid_0's auc: 0.71`.
+    """
+    if line.role != "eval" or main.place is None or not (line.place and line.place.guessed):
+        return False
+    if (
+        line.shape.first < main.shape.first
+        or line.shape.words[0].strip() == b"["
+        or "total_steps" in line.columns
+    ):
+        return False
+    rows = integers(line.shape.column(line.place.at)) or []
+    within = [bisect(main.shape.lines, number) for number in line.shape.lines]
+    rising = [
+        a == b for (a, b), (row, later) in zip(pairwise(within), pairwise(rows), strict=False) if later > row
+    ]
+    return bool(rising) and all(rising)
 
 
 def _is_behind(line: Candidate, main: Candidate) -> bool:

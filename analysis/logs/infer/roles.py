@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from gputel.analysis.logs.infer import announcements, other_counts
 from gputel.analysis.logs.infer.candidates import Candidate
-from gputel.analysis.logs.infer.counters import integers
 from gputel.analysis.logs.infer.dialects import MEASURE, SETS, TRAINED
 from gputel.analysis.logs.infer.headings import EVALUATION
 from gputel.analysis.logs.infer.named import PLACES, Named
@@ -17,6 +16,7 @@ from gputel.analysis.logs.infer.places import KINDS
 from gputel.analysis.logs.infer.rewards import EPISODE, are_means
 from gputel.analysis.logs.infer.settings import is_printed
 from gputel.analysis.logs.infer.torn import is_glued, is_torn
+from gputel.analysis.logs.line_figures import ASIDE
 
 SUMMARY = re.compile(
     rb"(?i)\b(?:best|minimum|maximum|finished|summary|sanity|total training|training took|early stop|train_runtime"
@@ -28,6 +28,7 @@ _TRAINS = re.compile(rb"(?i)\W*train(?:ing)?(?![a-z])")
 _CHANGES = re.compile(
     rb"(?i)\b(?:chang|adjust|reduc|decreas|lower|drop|decay)\w*[^.:=]{0,30}\b(?:lr\b|learning[ _]rate)"
 )
+_RESULT = re.compile(rb"(?i)\W*(?:eval(?:uation)?|validation) ?: *[a-z][\w@-]* ?[:=] ?")
 _OF_CHECKPOINT = re.compile(rb"(?i)\W*(?:checkpoint|ckpt|snapshot)\b")  # what was measured before
 _SPOKEN = frozenset({"loss", "lr", "grad_norm", "tok_per_sec"})
 _NEARLY_ALL = 0.8  # of the lines of epochs, below which a counter begins again
@@ -60,27 +61,6 @@ def _lists_kinds(line: Candidate, *_: Candidate | None) -> bool:
     kind = line.named[0]
     several = len({*line.shape.column(kind.at)}) > 1 or kind.source.lower().endswith("id")
     return line.place is None and several and KINDS.search(kind.source) is not None
-
-
-def _numbers_rows(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
-    """A row of a list, `1. lr=0.1: val_acc 0.5`, `Test on task 2: acc 0.5`: its number rises between two records.
-
-    Boosters count so as well, in brackets: `[10] valid_0's auc: 0.71`.
-    """
-    if line.role != "eval" or main.place is None or not (line.place and line.place.guessed):
-        return False
-    if (
-        line.shape.first < main.shape.first
-        or line.shape.words[0].strip() == b"["
-        or "total_steps" in line.columns
-    ):
-        return False
-    rows = integers(line.shape.column(line.place.at)) or []
-    within = [bisect(main.shape.lines, number) for number in line.shape.lines]
-    rising = [
-        a == b for (a, b), (row, later) in zip(pairwise(within), pairwise(rows), strict=False) if later > row
-    ]
-    return bool(rising) and all(rising)
 
 
 def _is_known_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
@@ -123,13 +103,18 @@ def _evaluates_too_in_block(line: Candidate, main: Candidate, header: Candidate 
     return header is not None and _evaluates_too(line, main, header)
 
 
-def _gives_result(line: Candidate, *_: Candidate | None) -> bool:
-    """A lone figure that has no other name than the evaluation: `Evaluation over 10 episodes: 31.2`."""
+def _gives_result(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A lone figure that has no other name than the evaluation: `Evaluation over 10 episodes: 31.2`.
+
+    Between records any name will do: `Evaluation: hits_k=28.5`.
+    """
     if line.evidence or line.place or len(line.metrics) != 1 or line.shape.count < 2:
         return False
     (result,) = line.metrics
     fractions = all(b"." in value for value in line.shape.column(result.at))
-    return fractions and line.is_terse and result.source.lower() in ("eval", "evaluation")
+    says = _RESULT.fullmatch(line.shape.words[0]) and not ASIDE.search(result.source)
+    named = result.source.lower() in ("eval", "evaluation") or (says and _alternates(line, main))
+    return fractions and line.is_terse and bool(named)
 
 
 def _evaluates_epoch(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
@@ -180,11 +165,17 @@ def _scores_apart(line: Candidate, main: Candidate, _: Candidate | None) -> bool
     loses = any("loss" in cell.source.lower() or cell.column == "lr" for cell in main.metrics)
     graded = main.role == "mixed" and [cell.source.lower() for cell in line.metrics] == ["score"]
     graded = graded and line.place is not None and line.place.column == "epoch"
-    if not ((loses or main.evidence) and (line.scores_held_out or rewards or graded)):
+    if not ((loses or main.evidence) and (line.scores_held_out or rewards or graded)) or _is_mean(line, main):
         return False
     if line.place is None:
         return line.shape.count > 2 and bool(line.changing) and _alternates(line, main)
     return not line.place.guessed and 1 < line.shape.count <= main.shape.count
+
+
+def _is_mean(line: Candidate, main: Candidate) -> bool:
+    """Whether it gives for an epoch what records give for its steps, and names no set: `Epoch: 3, Dice: 0.5`."""
+    names, of_steps = ({cell.source.lower() for cell in each.metrics} for each in (line, main))
+    return _is_of_epoch(line, main, None) and names <= of_steps and not EVALUATION.search(line.shape.spoken)
 
 
 def _counts_episodes(line: Candidate) -> bool:
@@ -276,10 +267,6 @@ def _follows(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     return "loss" in main.columns and all(number - 1 in above for number in line.shape.lines)
 
 
-def _counts_otherwise(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
-    return other_counts.counts_otherwise(line, main)
-
-
 def _opens_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line above the records of its epoch, `epoch 3 lr 0.1`, where their counter begins anew with each epoch."""
     measures = any(MEASURE.search(cell.column or "") for cell in line.metrics)
@@ -303,7 +290,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_lists_kinds, None),
     (_is_known_epoch, None),
     (lambda line, *_: line.role == "epoch", "epoch"),
-    (_numbers_rows, None),
+    (lambda line, main, _: other_counts.numbers_rows(line, main), None),
     (_is_evaluation, "eval"),
     (_evaluates_too_in_block, "part"),
     (_evaluates_too, "train"),
@@ -319,7 +306,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_changes_rate, None),
     (_evaluates_again, "eval"),
     (_is_part, "part"),
-    (_counts_otherwise, None),
+    (lambda line, main, _: other_counts.counts_otherwise(line, main), None),
     (_evaluates_between, "eval"),
     (_trains_at, "train"),
     (_is_no_record, None),

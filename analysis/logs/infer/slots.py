@@ -40,6 +40,7 @@ _CALLED = lazy_regex(
 )
 _FILE = lazy_regex(r"\.(?:py|cc|cpp|cu|rs|jl):$")
 _VERB = lazy_regex(r"\s(?:is|was|are|equals|at|to|of)$")
+_PER = lazy_regex(r"(?i)\bper [a-z]+\.\s+$")  # `200 iterations per epoch. 20000 in all`
 _BETWEEN_COMMAS = lazy_regex(r"(?:\s*,\s*:?|\(:)(?P<key>[A-Za-z_][\w/.-]*),\s*")
 _BEFORE_HYPHEN = lazy_regex(r" [A-Za-z]\w* - ")
 # `Loss(val) 2.5`, `loss (train/val) 2.5/2.7`
@@ -47,20 +48,20 @@ _OF_SET = lazy_regex(
     r"(?i)[a-z](?:\((?:train|vali?|valid|eval|test|dev)\w*| ?\(train\w* ?/ ?(?:vali?|valid|eval|test|dev)\w*)\)\s*$"
 )
 _ARTICLE = lazy_regex(r"(?:and |with )?(?:the |an? )(?=[a-z])|and (?=[A-Za-z])")  # `and the loss is 2.5`
-_BARE_VERBS = {"is", "was", "are", "equals"}
+_NO_NAMES = {"is", "was", "are", "equals", "by"}
 _OF_SET_APART = lazy_regex(rf"(?i)(?<![\w-])(?P<set>{TRAINING}|{HELD_OUT}) {{2,}}(?=[a-z])")  # `Val   Loss`
 _SET_BELOW = lazy_regex(rf"(?i)(?:^|\s)(?P<what>[a-z]\w*):\s+(?P<set>{TRAINING}|{HELD_OUT})$")
 _OF_TOTAL = lazy_regex(r"\s*/\s*$")
 # `10/100 steps| 14071 tokens/s`: no name of the next value
 _OF_TOTAL_BEHIND = lazy_regex(r"(?i)\s*(?:epoch|batch(?:e(?=s))?|iter(?:ation)?|step)s?(?=\s*[|,;)\]])")
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
-_BEHIND_NAME = lazy_regex(r"\)?\s*(?:[:=]|is|was)?\s*")
+_BEHIND_NAME = lazy_regex(r"%?\)?\s*(?:[:=]|is|was)?\s*")
 _SETTING = lazy_regex(r"\((?P<what>[A-Za-z][\w ]*?) ?[=:@>] ?$")  # `accuracy (IoU=`
 _INDEXED = lazy_regex(
     r"(?P<measure>[A-Za-z]\w*)[\[ ]$"
 )  # `QuantileLoss[0.1]: 158.7`, `accuracy 1:0.5, 2:0.6`
 _BEHIND_INDEX = {"[": lazy_regex(r"\][\"']?\s*[:=]\s*[\"']?"), " ": lazy_regex(":")}
-_JOINED = lazy_regex(rb"[A-Za-z]\w*-$")
+_JOINED = lazy_regex(rb"[A-Za-z]\w*(?P<by>[-~])$")
 _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
 _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
@@ -84,6 +85,9 @@ _MINIMUM = lazy_regex(rb"(?i) min[ _](?:\w+[ _])?(?:loss|err|error|mse|mae)\b") 
 _MILLIONS = lazy_regex(rb"m (?:tokens?|toks?|params|parameters|samples|frames)\b")
 _RATE = lazy_regex(rb" +[A-Za-z]{1,10}/[A-Za-z]{1,5} *(?P<colon>[:=]?) *")
 _WORD_BEHIND = lazy_regex(r"\s+[A-Za-z]")
+_LEAST = lazy_regex(rb"[ ,;|]+min *[:=]? *")  # `avg 0.5 min 0.1 max 0.9`
+_MOST = lazy_regex(rb"\bmax *[:=]? *$")
+_KELVIN, _ERROR = lazy_regex(rb" K(?!\w)"), lazy_regex(r"(?i)(?:rms|m[as])e\b|error|bias")
 _ONE_LETTER = lazy_regex(rb"[ ,;|]+[a-z] ?[:=] *")  # `e: 3 s: 640`
 _COUNTED_FIRST = lazy_regex(rb"\s+%b\s.*[A-Za-z]" % COUNTED.pattern)
 
@@ -105,6 +109,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
             or _names_one_of_several(right, shape.english)
             or (PLACES.fullmatch(printed or "") and _MINIMUM.match(right))
             or _names_the_next(shape.english[at + 1 :], named=printed is not None)
+            or (_KELVIN.match(right) and _ERROR.search(printed or ""))
         )
         unit, scale, rest = (None, "", right) if no_unit else _unit(right)
         behind = rest.decode(errors="replace")
@@ -152,16 +157,19 @@ def _is_nameless(slot: Slot) -> bool:
 def _named_by_numbers(row: list[Slot], shape: LineShape) -> list[Slot]:
     """Takes a number that a hyphen joins to a word for a part of the name: `BLEU-4 31.8`, `*Dec01-2035*`.
 
+    `Val~20% 2.5` says of how much the figure is.
+
     A place may be written so, `Epoch-3`; it names the next value only where that stands right behind it.
     """
     named = list(row)
     for at, slot in enumerate(row):
-        if not slot.key or not _JOINED.search(shape.words[at]) or _A_STEP.search(slot.key):
+        joined = _JOINED.search(shape.words[at])
+        if not slot.key or not joined or _A_STEP.search(slot.key):
             continue
         numbers = set(shape.column(at))
         if len(numbers) > 1 or not next(iter(numbers)).isdigit():
             continue
-        key = f"{slot.key}-{next(iter(numbers)).decode()}"
+        key = f"{slot.key}-{next(iter(numbers)).decode()}" if joined["by"] == b"-" else slot.key
         named[at] = replace(slot, key=None, column="ordinal")
         if (
             at + 1 < len(row)
@@ -215,7 +223,10 @@ def _names_the_next(literals: Sequence[bytes], *, named: bool) -> bool:
     """Whether a rate behind a value is the name of the next one: `loss 6.1 tok/s: 431`, `loss 6.1 tok/s 431`.
 
     Without a colon both must fit: the value is `named`, and nothing but the rate tells what the next one is.
+    A `min` between two values is none of minutes if a `max` follows.
     """
+    if _LEAST.fullmatch(literals[0]) and any(map(_MOST.search, literals[1:-1])):
+        return True
     if named and len(literals) > 1 and _ONE_LETTER.fullmatch(literals[0]):
         return True
     rate = _RATE.fullmatch(literals[0]) if len(literals) > 1 else None
@@ -255,7 +266,7 @@ def _left_key(left: str, after_value: bool) -> str | None:
     text = _CALLED.sub("", _WRAPPED.sub("", _OF_SET_APART.sub(r"\g<set> ", left))).rstrip(_STRIPPED)
     if not any(c.isalpha() for c in text) or text.endswith((",", ";", "/", "]")):
         return None
-    if left.rstrip().endswith(")") and after_value and not _OF_SET.search(left):
+    if _PER.search(left) or (left.rstrip().endswith(")") and after_value and not _OF_SET.search(left)):
         return None
     chunk = _CUTS.split(text if not text.endswith((")", "]")) else text + "\0")[-1].rstrip("\0")
     headed = _SET_BELOW.search(chunk)  # `loss: train 2.5 val 2.6`
@@ -265,7 +276,7 @@ def _left_key(left: str, after_value: bool) -> str | None:
     phrase = _APART.split(chunk)[-1]
     article = _ARTICLE.match(phrase)
     words = phrase[article.end() if article else 0 :].split()
-    if not words or not any(c.isalpha() for c in chunk) or chunk in _BARE_VERBS:
+    if not words or not any(c.isalpha() for c in chunk) or chunk in _NO_NAMES:
         return None
     return " ".join(words if len(words) <= 5 else words[-2:])
 

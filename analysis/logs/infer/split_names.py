@@ -50,8 +50,9 @@ _LISTED = lazy_regex(
     rf"|(?P<of>{_NAME}(?: {_NAME})?) ?\((?P<parts>{_NAME}(?:/{_NAME}){{2,}}))[\])]?\s?[:=]\s*[\[(]?$"
 )
 _LABEL = lazy_regex(rf"(?i)\W*(?:initial )?{_SET}")
-_MEASURED_AT = lazy_regex(
-    rf"(?i)(?P<what>[a-z][^|,;:=]*?)(?: *\([^()]*\))? +(?:at|after|for|in|@) +(?:the )?(?P<place>{PLACE})\W*$"
+_MEASURED_AT = lazy_regex(  # `loss at step 200: 2.5`, `loss (epoch 3): 2.5`
+    rf"(?i)(?P<what>[a-z][^|,;:=]*?)(?:(?: *\([^()]*\))? +(?:at|after|for|in|@) +(?:the )?| ?\()"
+    rf"(?P<place>{PLACE})\W*$"
 )
 _LOGGER = lazy_regex(r"\s-\s|\]\s")  # between a logger's name and its message
 _COUNTED_APART = lazy_regex(rf"(?i)\s*(?P<place>{PLACE})\s*(?:[:=]|is|was)\s*")

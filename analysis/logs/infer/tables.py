@@ -358,7 +358,8 @@ def _of_frame(heading: bytes, lines: Sequence[bytes], shape: LineShape) -> list[
     titles = [title.group().decode(errors="replace") for title in over]
     if len(shifts) > 1 or not all(title[:1].isalpha() for title in titles):
         return None
-    return ["" if any(title.lower() in PLACES for title in titles) else "#", *titles]
+    last = [re.split(r"[_ /.]", title.lower())[-1] for title in titles]  # `training_iteration`
+    return ["#" if PLACES.keys().isdisjoint(last) else "", *titles]
 
 
 def _values(row: bytes) -> list[re.Match[bytes]]:

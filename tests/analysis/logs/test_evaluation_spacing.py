@@ -51,6 +51,12 @@ def test_evaluation_below_each_record_is_of_it() -> None:
     assert places(read(every)) == [(step, None) for step in every]
 
 
+def test_evaluation_below_each_record_but_the_first_is_of_it() -> None:
+    assert places(read([*range(50, 1001, 50)])) == [(step, None) for step in range(50, 1001, 50)]
+    without_last = [*range(50, 1000, 50)]
+    assert places(read(without_last)) == [(step + 50, step) for step in without_last]
+
+
 def test_evaluation_above_each_record_is_of_it() -> None:
     every = [*range(0, 1001, 50)]
     text = "".join(f"  held-out nll: 3.{step:04d}\n---\niter {step} | train 2.{step:04d}\n" for step in every)

@@ -57,6 +57,8 @@ def test_lines_that_recur_between_records_with_other_figures_are_found(line: str
         "count: {1}",
         "pi: 3.14",
         "global_step/sec: {0:.2f}",
+        "validation progress: {0:.2f}% [{1}/40]",
+        "MEANS: [102.25, 115.5, 122.75]",  # the same settings for each part of a training
     ],
 )
 def test_times_settings_best_values_and_rows_of_tables_are_not(line: str) -> None:

@@ -377,3 +377,22 @@ def test_heading_that_says_epoch_and_batch_places_the_evaluation(
             text += f"Validating at epoch {batch // 1000}, batch {number}\nval loss {9 / (batch + 9):.4f}\n"
         text += f"epoch {batch // 1000} batch {batch % 1000 + 100} loss {8 / (batch + 9):.4f}\n"
     assert read(text).evals["step"].to_list() == steps
+
+
+@pytest.mark.parametrize(
+    ("result", "losses"), [("mean ELBO -{0:.4f}, ppl {1:.4f}", 0), ("mean accuracy {0:.4f}, iou {1:.4f}", 5)]
+)
+def test_last_batch_gives_no_loss_where_the_result_has_it_by_another_name(
+    result: str, losses: int, read: Callable[[str], Log]
+) -> None:
+    text = ""
+    for e in range(1, 6):
+        text += "".join(
+            f"TRAIN batch {b:04}/1200, loss {3 / (e + b / 1200):.4f}\n" for b in range(0, 1201, 200)
+        )
+        text += "".join(f"VALID batch {b:04}/0060, loss {4 / (e + b / 60):.4f}\n" for b in range(0, 61, 10))
+        text += f"VALID epoch {e:02}/5, {result.format(5 / e, 9 / e)}\n"
+    log = read(text)
+    assert log.records.height == 35
+    assert log.evals.filter(name="val_loss").height == losses
+    assert log.evals["name"].n_unique() == 2 + (losses > 0)

@@ -210,3 +210,29 @@ def test_what_is_saved_and_the_least_so_far_are_no_evaluations(line: str, read: 
         text += line.format(f"{5 / e:.4f}", e) + "\n" if e % 4 == 0 else ""
     log = read(text)
     assert log.evals.height == log.records.height == 20
+
+
+@pytest.mark.parametrize(
+    ("line", "count"), [("EPOCH {}, dice: {:.4f}", 0), ("EPOCH {} test, dice: {:.4f}", 12)]
+)
+def test_mean_of_what_records_give_for_each_step_is_no_evaluation(line: str, count: int, read: Read) -> None:
+    text = ""
+    for e in range(1, 13):
+        text += "".join(
+            f"Epoch {e}, step {s}, loss: {4 / (e + s):.4f}, dice: {1 - 1 / (e + s):.4f}\n" for s in (1, 2, 3)
+        )
+        text += line.format(e, 0.9 - 0.5 / e) + "\n"
+    log = read(text)
+    assert (log.records.height, log.evals.height) == (36, count)
+    assert not log.doubts
+
+
+@pytest.mark.parametrize(("name", "read_as"), [("hits_k", "hits_k"), ("seconds", None)])
+def test_figure_behind_the_word_for_evaluating_is_one_by_any_name(
+    name: str, read_as: str | None, read: Read
+) -> None:
+    log = read(
+        "".join(f"It: {s}, loss={9 / s:.4f}\nEvaluation: {name}={20 + s / 7:.2f}\n" for s in range(1, 9))
+    )
+    assert log.records.height == 8
+    assert [*dict.fromkeys(log.evals["name"])] == ([read_as] if read_as else [])

@@ -76,6 +76,14 @@ def keys(*lines: str) -> list[str | None]:
         ("Epoch 3: 2.5 train cost | 2.75 val cost", ["Epoch", "train cost", "val cost"]),
         ("Epoch 3: 2.5 lr | cost 2.75", ["Epoch", "lr", "cost"]),
         ("loss <tf.Tensor: shape=(), dtype=float32, numpy=2.5>", ["loss"]),
+        ("return avg -0.25 min -2.5 max 1.5", ["return avg", "min", "max"]),
+        ("took 0.25 min, loss 2.5", ["took", "loss"]),
+        ("100 steps per epoch. 2000 steps in all", [None, "steps in all"]),
+        ("steps per epoch: 100", ["steps per epoch"]),
+        ("Train 2.5 | Val~20% 2.75", ["Train", None, "Val"]),
+        ("top-5: 20% loss 2.75", ["top-5", "loss"]),
+        ("Training loss (epoch 3): 2.5", ["epoch", "Training loss"]),
+        ("lowered by 0.25", ["lowered by"]),
     ],
 )
 def test_value_is_named_by_the_words_beside_it(line: str, names: list[str | None]) -> None:
@@ -141,3 +149,12 @@ def test_number_in_brackets_behind_a_name_is_its_index_where_a_figure_follows(
     line: str, names: list[str | None]
 ) -> None:
     assert keys(line) == names
+
+
+@pytest.mark.parametrize(
+    ("line", "unit"),
+    [("air temperature RMSE: 2.5012 K", None), ("mean reward: 2.5 K", "K"), ("RMSE: 2.5K", "K")],
+)
+def test_kelvin_are_no_thousands(line: str, unit: str | None) -> None:
+    (shape,) = shapes.line_shapes([line.encode()], [line.encode()])
+    assert [slot.unit for slot in slots.find_slots(shape)] == [unit]

@@ -121,6 +121,13 @@ def test_index_of_a_frame_is_the_step_where_no_column_is(first: int, place: str,
     assert log.evals.filter(name="val_loss")["value"][0] == 3.0
 
 
+def test_index_of_a_frame_is_no_step_beside_a_longer_name_of_one(read: Read) -> None:
+    rows = "".join(f"{row}   {row + 1:>18}  {2 / (row + 1):19.4f}\n" for row in range(9))
+    log = read(f"    training_iteration  episode_reward_mean\n{rows}")
+    assert log.records["step"].to_list() == [*range(1, 10)]
+    assert log.records["episode_reward_mean"][0] == 2.0
+
+
 def test_titles_that_end_elsewhere_name_no_frame() -> None:
     lines = [b"epoch   loss   val", b"0      1    2.5    2.75"]
     (shape,) = shapes.line_shapes(lines[1:], lines[1:])
