@@ -297,8 +297,14 @@ def _unmarked(literal: bytes) -> bytes:
 
 
 def _rewards_too(line: Candidate, main: Candidate) -> bool:
-    """Whether both give rewards, in a log without a loss: `STATE observe` and `STATE train` of one agent."""
-    return main.role == "train" and not (main.evidence or line.evidence) and main.rewards and line.rewards
+    """Whether both give rewards, in a log without a loss: `STATE observe` and `STATE train` of one agent.
+
+    So are `Episode 3: avg score 9.5` and `Step 500: avg score 8.5`.
+    """
+    if main.role != "train" or main.evidence or line.evidence or not main.rewards:
+        return False
+    names, others = ({cell.source for cell in each.metrics} for each in (line, main))
+    return line.rewards or (line.place is not None and bool(names) and names <= others)
 
 
 def _of_evaluation_bar(line: Candidate) -> str:

@@ -136,7 +136,8 @@ def _scored(candidate: Candidate, lines: Sequence[bytes]) -> Candidate:
 def _mirrors_training(candidate: Candidate, candidates: Sequence[Candidate]) -> bool:
     """Whether it is `Valid acc: 0.8 | loss: 2.5` beside `Train acc: 0.9 | loss: 2.0`, of one set throughout.
 
-    So is a line with the words of the records whose loss is of the set, though the rate behind it is of none.
+    So is a line with the words of the records whose loss is of the set, though the rate behind it is of none, and
+    `epoch: 3, 0/46, eval_acc: 0.8, loss: 2.5`, which counts to another total than they do.
     """
     if candidate.role != "mixed":
         return False
@@ -144,7 +145,9 @@ def _mirrors_training(candidate: Candidate, candidates: Sequence[Candidate]) -> 
     own = [_SET.search(cell.source) is not None for cell in candidate.metrics]
     alike = [other for other in candidates if other.role == "train" and _bare_names(other) == names]
     says_set = any(_TRAIN.match(other.metrics[0].source.lower()) for other in alike)
-    return (own[0] and not any(own[1:]) and says_set) or (not candidate.loses and any(o.loses for o in alike))
+    apart = bool(alike) and total(candidate) not in {None, *map(total, alike)}
+    first_alone = own[0] and not any(own[1:]) and (says_set or apart)
+    return first_alone or (not candidate.loses and any(o.loses for o in alike))
 
 
 def _bare_names(candidate: Candidate) -> list[str]:

@@ -43,6 +43,7 @@ _TOKEN = lazy_regex(rb"[^\s|]+")
 _VALUED = lazy_regex(rb"[-+(]?[\d.]|[-+]?(?:nan|inf)")
 _WORDS = lazy_regex(rb"[^\s|]+(?: [^\s|]+)*")
 # bars and blank lines may stand between a heading and its rows
+_STAMPED = lazy_regex(r"(?i)^(?:time ?stamp|date ?time|date|time)\s*[|,;\t]\s*")  # is cut off each row
 _REDRAWN = lazy_regex(rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$")
 
 
@@ -203,7 +204,7 @@ def _cells(line: bytes, width: int) -> list[str] | None:
     text = line.decode(errors="replace").strip().strip("|").strip()
     if text.startswith("# "):  # a comment, as numpy writes one over its columns; or the name of the first
         return _split(text[1:].strip(), width) or _split(text, width)
-    return _split(text, width)
+    return _split(text, width) or _split(_STAMPED.sub("", text), width)
 
 
 def _is_headed_otherwise(shape: LineShape, lines: Sequence[bytes], heading: bytes) -> bool:

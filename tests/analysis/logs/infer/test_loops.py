@@ -396,3 +396,21 @@ def test_last_batch_gives_no_loss_where_the_result_has_it_by_another_name(
     assert log.records.height == 35
     assert log.evals.filter(name="val_loss").height == losses
     assert log.evals["name"].n_unique() == 2 + (losses > 0)
+
+
+@pytest.mark.parametrize(("total", "records"), [(46, 20), (180, 36)])
+def test_loop_names_its_set_at_the_first_measure_where_it_counts_to_another_total(
+    total: int, records: int, read: Callable[[str], Log]
+) -> None:
+    text = ""
+    for e in range(4):
+        rows = (
+            f"epoch: {e}, {b}/180, acc: 0.{50 + e}, loss: {4 / (e + 1 + b):.4f}\n" for b in range(0, 180, 40)
+        )
+        tested = range(0, total, total // 4 + 1)
+        text += "".join(rows) + "".join(
+            f"epoch: {e}, {b}/{total}, eval_acc: 0.{60 + e}, loss: {5 / (e + 1 + b):.4f}\n" for b in tested
+        )
+    log = read(text)
+    assert log.records.height == records
+    assert (log.evals.filter(name="val_loss").height > 0) == (total == 46)

@@ -255,3 +255,13 @@ def test_row_of_figures_behind_the_name_of_a_set_is_a_class_of_a_report(read: Re
     log = read("".join(f"Epoch {e}/6 | loss: {2 / e:.4f}\n{report.format(e, e, e)}" for e in range(1, 7)))
     assert log.records["loss"].to_list() == [round(2 / e, 4) for e in range(1, 7)]
     assert "test_loss" not in log.evals["name"]
+
+
+@pytest.mark.parametrize(("name", "records"), [("Average Score", 16), ("Battery Level", 8)])
+def test_reward_at_the_steps_of_one_agent_is_one_as_that_of_the_episodes_of_another(
+    name: str, records: int, read: Read
+) -> None:
+    steps = "".join(f"Step {2500 * at}\t{name}: {at - 180.25}\n" for at in range(1, 9))
+    log = read(steps + "".join(f"Episode {100 * at}\tAverage Score: {at - 20.5}\n" for at in range(8)))
+    assert log.records.height == records
+    assert log.records["Average_Score"][-1] == -13.5

@@ -128,6 +128,17 @@ def test_index_of_a_frame_is_no_step_beside_a_longer_name_of_one(read: Read) -> 
     assert log.records["episode_reward_mean"][0] == 2.0
 
 
+@pytest.mark.parametrize("between", [" | ", "\t"])
+def test_title_of_the_timestamps_names_no_value(between: str, read: Read) -> None:
+    rows = [[f"2025-04-22 22:56:{s:02}", str(10 * s), f"{9 / s:.4f}", f"{8 / s:.4f}"] for s in range(1, 10)]
+    log = read(
+        "".join(between.join(row) + "\n" for row in [["Time", "Step", "Train Loss", "Val Loss"], *rows])
+    )
+    assert log.records["step"].to_list() == [*range(10, 100, 10)]
+    assert (log.records["loss"][0], log.evals["value"][0]) == (9.0, 8.0)
+    assert log.records["time"].n_unique() == 9
+
+
 def test_titles_that_end_elsewhere_name_no_frame() -> None:
     lines = [b"epoch   loss   val", b"0      1    2.5    2.75"]
     (shape,) = shapes.line_shapes(lines[1:], lines[1:])
