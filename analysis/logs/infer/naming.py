@@ -176,7 +176,7 @@ def vocabulary() -> Vocabulary:
 
 def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     column = shape.column(slot.at)
-    if slot.kind == "stamp" or slot.column or (is_text(column) and not _is_loss(slot)):
+    if slot.kind == "stamp" or slot.column or (is_text(column) and not _may_fail(slot, column)):
         return Named(slot, None, source=slot.key or "")
     pairs = shape.words[slot.at].rstrip().endswith(b"[(")  # `acc, val_acc=[(0.8, 0.7), (0.9, 0.8)]`
     if pairs or (slot.key or "").lower().endswith(" set"):  # `valid set 0` says which set it is
@@ -343,8 +343,11 @@ def _is_speed(cell: Named, column: Sequence[bytes]) -> bool:
     return cell.source.lower() == "rate" and max(numbers(column), default=0) > _LARGEST_RATE
 
 
-def _is_loss(slot: Slot) -> bool:
-    return "loss" in (slot.key or "").lower()
+def _may_fail(slot: Slot, column: Sequence[bytes]) -> bool:
+    """Whether words stand for its numbers: those of a loss, or `nan` each time for a measure."""
+    key = slot.key or ""
+    fails = all(value.lower() == b"nan" for value in column)
+    return "loss" in key.lower() or (fails and MEASURE.search(key) is not None)
 
 
 def _is_span(slot: Slot, column: Sequence[bytes]) -> bool:

@@ -200,6 +200,12 @@ def test_score_some_lines_below_each_record_is_of_that_record(read: Read) -> Non
     assert steps == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.parametrize(("name", "count"), [("eval mean class acc", 8), ("eval words", 0)])
+def test_measure_that_is_nan_each_time_is_an_evaluation(name: str, count: int, read: Read) -> None:
+    log = read("".join(f"Epoch {e}\nloss: {4 / e:.4f}\n{name}: nan\n" for e in range(1, 9)))
+    assert (log.records.height, log.evals["value"].is_nan().sum()) == (8, count)
+
+
 @pytest.mark.parametrize(
     "line", ["Model saved with val_loss {}", "Minimum validation loss {} reached in epoch {}"]
 )
