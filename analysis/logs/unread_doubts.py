@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -27,7 +26,6 @@ MOST = 0.02  # share of lines like records that were not read
 READ = 0.5  # share of the figures of lines that are read elsewhere; of few digits many are, by chance
 FEW_READ = 0.2  # below this share a doubt is certain
 DECIMALS = (1, 2, 3, 4)  # to which figures are rounded where they are printed again
-CHANCE, MANY = 3, 100  # digits of figures that others have by chance, in as many records
 DIGITS = 6  # in which figures that are printed twice agree
 SCALES = (1.0, 0.01, 100.0, 0.001, 1000.0)  # per cent and thousandths, as units are normalised
 _HELD_OUT = re.compile(rf"(?i)(?<![a-z])(?:{EVALUATING})(?![a-z])")
@@ -100,8 +98,7 @@ def not_read(log: ParsedRows) -> tuple[Alike, ...]:
     below = [alike for alike in kinds if first is not None and alike.last >= first + ("%|" not in alike.text)]
     printed = [values for alike in below for values in alike.figures.values()]
     found = _read(log, frozenset[float]().union(*printed))
-    words = _words(log)
-    left = (alike._replace(figures=_left(alike, found, words)) for alike in below)
+    left = (alike._replace(figures=_left(alike, found)) for alike in below)
     noted = tuple(alike for alike in left if alike.figures)
     shapes = {line_figures.shape(alike.text.encode()) for alike in noted}
     lost = (alike for alike in _lost(log) if line_figures.shape(alike.text.encode()) not in shapes)
@@ -123,26 +120,14 @@ def _lost(log: ParsedRows) -> Iterator[Alike]:
         yield Alike(shortened(lines[0].line), len(lines), lines[0].number, lines[-1].number, named)
 
 
-def _left(alike: Alike, found: set[float], words: AbstractSet[str]) -> dict[str, frozenset[float]]:
-    """The figures of which most were found nowhere.
-
-    Those with few digits may stand in any column by chance: only one of a like name tells that they are read.
-    """
-    left: dict[str, frozenset[float]] = {}
-    for name, values in alike.figures.items():
-        is_like = not words or any(word in name.lower() or name.lower() in word for word in words)
-        told = {value for value in values & found if is_like or len(f"{value:g}".strip("-0.")) > CHANCE + 1}
-        if len(told) <= READ * len(values) and (len(values) >= LEAST <= alike.lines or _is_measured(name)):
-            left[name] = values
-    return left
-
-
-def _words(log: ParsedRows) -> set[str]:
-    """The words of what was read; none of a short log, whose few figures have hardly another by chance."""
-    if log.records.height < MANY:
-        return set()
-    names = [*log.metrics(), *log.evals["name"].unique()]
-    return {word for name in names for word in re.split(r"[\W_\d]+", name.lower()) if len(word) > 1}
+def _left(alike: Alike, found: set[float]) -> dict[str, frozenset[float]]:
+    """The figures of which most were found nowhere."""
+    return {
+        name: values
+        for name, values in alike.figures.items()
+        if len(values & found) <= READ * len(values)
+        and (len(values) >= LEAST <= alike.lines or _is_measured(name))
+    }
 
 
 def _is_measured(name: str) -> bool:
