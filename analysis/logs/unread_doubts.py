@@ -131,11 +131,11 @@ def _left(alike: Alike, found: set[float]) -> dict[str, frozenset[float]]:
 
 
 def _is_measured(name: str) -> bool:
-    """Whether it names a measure, or a held-out set alone: `Val: 0.25`."""
+    """Whether it names a measure, or a held-out set alone: `Val: 0.25`; `mAP` ends a name, but for a heading's."""
     from gputel.analysis.logs.infer.dialects import HELD_OUT_SCORE
 
-    scores = _HELD_OUT.search(name) or HELD_OUT_SCORE.search(name)
-    return names_measure(name.lower().encode()) or scores is not None
+    ends = [found.end() for found in HELD_OUT_SCORE.finditer(name)][-1:] == [len(name)] and "  " not in name
+    return names_measure(name.lower().encode()) or _HELD_OUT.search(name) is not None or ends
 
 
 def _is_mean(log: ParsedRows, recurring: Alike) -> bool:
