@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from gputel.analysis.logs.infer.named import Slot
 from gputel.analysis.logs.infer.shapes import LineShape
-from gputel.analysis.logs.infer.slots import PLACES, words_before
+from gputel.analysis.logs.infer.slots import words_before
+from gputel.analysis.logs.infer.units import PLACES
 from gputel.analysis.logs.names import EVALUATING, TRAINING
 from gputel.analysis.logs.patterns import lazy_regex
 

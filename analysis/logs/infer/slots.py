@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gputel.analysis.logs import values
+from gputel.analysis.logs.infer import units
 from gputel.analysis.logs.infer.counters import counts, goes_on, integers, recurs
 from gputel.analysis.logs.infer.dialects import MEASURE, TOKEN_RATES
 from gputel.analysis.logs.infer.named import SETTING, Slot
-from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
+from gputel.analysis.logs.infer.shapes import COUNTED, UNIT, LineShape
 from gputel.analysis.logs.infer.two_values import changed, named_together, numbered
+from gputel.analysis.logs.infer.units import PLACE, PLACES
 from gputel.analysis.logs.names import HELD_OUT, TRAINING
 from gputel.analysis.logs.patterns import lazy_regex
 
@@ -76,19 +78,9 @@ _PLACE_BEHIND = lazy_regex(
     r"(?i)(?:-|(?:st|nd|rd|th)[ -]+)(?P<place>epoch|step|iteration)\b(?!\s*[:=#]?\s*$)"
 )
 SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
-_LETTERED = lazy_regex(rb"[ ,;|]+(?P<letter>[A-Z])[ _-]?(?P<word>[A-Za-z]+)")
 _PER_STEP = lazy_regex(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch|update)")
-PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|round|(?:mini-?)?batch|update)(?:e?s)?"
-PLACES = lazy_regex(rf"(?i){PLACE}")
 _LOSS_BEHIND = lazy_regex(rf"(?i) +(?P<loss>(?:[a-z]+[_ ])?loss),? +(?={PLACE} *[:=]?\s*$)")
-_MINIMUM = lazy_regex(rb"(?i) min[ _](?:\w+[ _])?(?:loss|err|error|mse|mae)\b")  # `epoch 3 min loss 0.2`
-_MILLIONS = lazy_regex(rb"m (?:tokens?|toks?|params|parameters|samples|frames)\b")
-_RATE = lazy_regex(rb" +[A-Za-z]{1,10}/[A-Za-z]{1,5} *(?P<colon>[:=]?) *")
 _WORD_BEHIND = lazy_regex(r"\s+[A-Za-z]")
-_LEAST = lazy_regex(rb"[ ,;|]+min *[:=]? *")  # `avg 0.5 min 0.1 max 0.9`
-_MOST = lazy_regex(rb"\bmax *[:=]? *$")
-_KELVIN, _ERROR = lazy_regex(rb" K(?!\w)"), lazy_regex(r"(?i)(?:rms|m[as])e\b|error|bias")
-_ONE_LETTER = lazy_regex(rb"[ ,;|]+[a-z] ?[:=] *")  # `e: 3 s: 640`
 _COUNTED_FIRST = lazy_regex(rb"\s+%b\s.*[A-Za-z]" % COUNTED.pattern)
 
 
@@ -102,16 +94,8 @@ def find_slots(shape: LineShape) -> list[Slot]:
             right = right.lstrip()  # `第 3 轮 损失: 2.5`
         counted = COUNTED.match(right)
         glued = at + 1 < shape.slots and UNIT.fullmatch(right)  # to the next value: `E01 B0010`
-        printed = _left_key(left, at > 0)
-        no_unit = (
-            counted
-            or glued
-            or _names_one_of_several(right, shape.english)
-            or (PLACES.fullmatch(printed or "") and _MINIMUM.match(right))
-            or _names_the_next(shape.english[at + 1 :], named=printed is not None)
-            or (_KELVIN.match(right) and _ERROR.search(printed or ""))
-        )
-        unit, scale, rest = (None, "", right) if no_unit else _unit(right)
+        has_none = counted or glued or units.is_none(_left_key(left, at > 0), shape, at)
+        unit, scale, rest = (None, "", right) if has_none else units.behind(right)
         behind = rest.decode(errors="replace")
         key = None if row and left.endswith("(") and _COUNTS_WORDS.match(behind) else _left_key(left, at > 0)
         slot = Slot(at, _kind(shape.column(at)), key, unit, scale=scale)
@@ -210,29 +194,6 @@ def _setting(shape: LineShape, at: int) -> tuple[str, str] | None:
     return (measure, setting["what"]) if setting and measure and _BEHIND_NAME.fullmatch(behind) else None
 
 
-def _names_one_of_several(right: bytes, literals: Sequence[bytes]) -> bool:
-    """Whether the letter behind a value begins a name: `D loss: 1.4 G loss: 0.7` has no giga."""
-    name = _LETTERED.match(right)
-    if name is None:
-        return False
-    others = (other for literal in literals for other in _LETTERED.finditer(b" " + literal))
-    return any(other["word"] == name["word"] and other["letter"] != name["letter"] for other in others)
-
-
-def _names_the_next(literals: Sequence[bytes], *, named: bool) -> bool:
-    """Whether a rate behind a value is the name of the next one: `loss 6.1 tok/s: 431`, `loss 6.1 tok/s 431`.
-
-    Without a colon both must fit: the value is `named`, and nothing but the rate tells what the next one is.
-    A `min` between two values is none of minutes if a `max` follows.
-    """
-    if _LEAST.fullmatch(literals[0]) and any(map(_MOST.search, literals[1:-1])):
-        return True
-    if named and len(literals) > 1 and _ONE_LETTER.fullmatch(literals[0]):
-        return True
-    rate = _RATE.fullmatch(literals[0]) if len(literals) > 1 else None
-    return rate is not None and (bool(rate["colon"]) or (named and not literals[1][:1].strip(b",;|)]")))
-
-
 def _is_source(slot: Slot, left: str, shape: LineShape) -> bool:
     """Whether it is the line number of `(trainer:732)`, and not the figure of `[loss:0.23] [step:10]`."""
     named = _FILE.search(left) or (_SOURCE.search(left) and not PLACES.fullmatch(slot.key or ""))
@@ -245,18 +206,6 @@ def _kind(column: Sequence[bytes]) -> str:
         return "number"
     is_clock = values.CLOCK.fullmatch(example) or values.DURATION.fullmatch(example)
     return "clock" if is_clock else "stamp"
-
-
-def _unit(right: bytes) -> tuple[str | None, str, bytes]:
-    scale = SUFFIX.match(right)
-    rest = right[scale.end() :] if scale else right
-    unit = UNIT.match(rest)
-    short = scale["suffix"].decode() if scale else ""
-    if not unit:
-        return None, short, rest
-    if unit["unit"] == b"m" and _MILLIONS.match(rest):
-        return "M", short, rest[unit.end() :]
-    return unit["unit"].decode(errors="replace"), short, rest[unit.end() :]
 
 
 def _left_key(left: str, after_value: bool) -> str | None:

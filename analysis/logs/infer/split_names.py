@@ -17,7 +17,8 @@ from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT, PARTS
 from gputel.analysis.logs.infer.named import Slot
 from gputel.analysis.logs.infer.sets_behind import named_by_sets
 from gputel.analysis.logs.infer.shapes import LineShape
-from gputel.analysis.logs.infer.slots import PLACE, PLACES, SECONDS, words_before
+from gputel.analysis.logs.infer.slots import SECONDS, words_before
+from gputel.analysis.logs.infer.units import PLACE, PLACES
 from gputel.analysis.logs.names import EVALUATING, TRAINING
 from gputel.analysis.logs.patterns import lazy_regex
 
