@@ -35,7 +35,7 @@ def falls(log: ParsedRows) -> Iterator[Doubt]:
     restarts = log.events.filter((pl.col("kind") == "restart") & (pl.col("text") == BEGIN_AGAIN))
     records = log.records.height
     outer = [log.records[name].n_unique() for name in log.metrics() if OUTER.fullmatch(name)]
-    is_batch = "batch" in log.sources and not {"epoch", "step", "iteration"} & log.sources.keys()
+    is_batch = "batch" in log.sources and not {"step", "iteration"} & log.sources.keys() and not _passed(log)
     fewest = 1 if is_batch else MOST_FALLS
     if max(outer, default=0) <= restarts.height >= fewest and _falls_within(log, restarts) >= fewest:
         yield about_reading(
@@ -76,7 +76,7 @@ def _falls_within(log: ParsedRows, restarts: pl.DataFrame) -> int:
     is_finer = not log.sources.keys().isdisjoint(("step", "iteration", "batch", "index"))
     evaluated = log.records["line"].is_in(log.evals["line"].implode()).sum()
     evaluates = evaluated > EVALUATED * log.records.height
-    if not (epochs(log) or evaluates) and ("epochs" not in log.sources or is_finer):
+    if not (_passed(log) or evaluates) and ("epochs" not in log.sources or is_finer):
         return restarts.height
     rows, place = log.records, ["step", *epochs(log)]
     is_whole = pl.lit(value=False)
@@ -262,6 +262,12 @@ def _counted_again(log: ParsedRows) -> Iterator[Doubt]:
             {"records": second.height, "above": first.height},
             line,
         )
+
+
+def _passed(log: ParsedRows) -> bool:
+    """Whether records have epochs: a lone one that is not the first may be how many there will be."""
+    named: set[float] = {*log.records["epoch"].drop_nulls().unique()} if epochs(log) else set()
+    return len(named) > 1 or bool(named & {0.0, 1.0})
 
 
 def spacing(log: ParsedRows) -> Iterator[Doubt]:

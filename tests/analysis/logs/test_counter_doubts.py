@@ -84,3 +84,6 @@ def test_records_below_the_number_of_epochs_alone_are_doubtful(read: Callable[[s
     batches = "".join(f"cost=0.{n}5\n" for n in range(9, 0, -1))
     assert [doubt.what for doubt in read("Epoch: 30\n" + batches).doubts] == ["one-step"]
     assert read("Epoch: 1\n" + batches).doubts == ()
+    counted = "".join(f"batch {10 * n} loss {9 / (n + e):.3f}\n" for e in (1, 4) for n in range(12))
+    assert [doubt.what for doubt in read("Epoch: 30\n" + counted).doubts] == ["steps-fall"]
+    assert read("Epoch: 1\n" + counted).doubts == ()
