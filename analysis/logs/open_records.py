@@ -189,6 +189,10 @@ class OpenRecords:
         if line.shape.record and new.place is None:
             self._begin(new)
 
+    def begin_training(self) -> None:
+        """Notes that the next record is the first of another training."""
+        self._first = None
+
     def begin_epoch(self, line: ParsedLine) -> None:
         """Closes the bar of another epoch, and of this one where other lines follow it: it begins once more.
 

@@ -214,6 +214,7 @@ class Assembler:
             self.finish()
             self._loop.end()
             self.stages.start()
+            self._records.begin_training()
             self._counting.begin(self._first_epoch)
 
     def _end_epoch(self, line: ParsedLine) -> None:

@@ -22,6 +22,7 @@ _BEHIND = lazy_regex(
     rf"(?i)\s*(?:[(\[](?P<set>{_SET})(?: set| data)?[)\]]|on (?:the )?(?P<on>{_SET})(?: set| data)?(?![\w-]))"
     r"[\s,;/|-]*(?P<key>[a-z]?)"
 )
+_OF_DATA = lazy_regex(r"(?i)on (?!\w+$)")  # no name of a measure: `2.5 on train data`
 _BOTH_BEHIND = lazy_regex(rf"(?i)\s*[(\[](?P<first>{_SET}) ?/ ?(?P<second>{_SET})[)\]]")
 
 
@@ -35,7 +36,8 @@ def named_by_sets(row: list[Slot], shape: LineShape) -> list[Slot]:
         keys.append(keys[-1] if goes_on else slot.key or "")
         goes_on = is_over
         if behind and keys[-1] and not PLACES.fullmatch(keys[-1]):
-            named[at] = replace(slot, key=f"{behind} {keys[-1]}", column=None)
+            measure = "" if _OF_DATA.match(keys[-1]) else f" {keys[-1]}"
+            named[at] = replace(slot, key=f"{behind}{measure}", column=None)
     return named
 
 

@@ -35,7 +35,9 @@ _SET_BEHIND = lazy_regex(  # `Loss(val)`, `acc on the test set`, `loss de valida
     rf"(?P<set>{_SET}|trn|vld|tst)(?: set| data)?[)\]]?"
 )
 _ABBREVIATED = lazy_regex(r"(?i)(?P<set>trn|vld|tst)[ _/.-](?P<what>\w.*)")
-_ADDED = lazy_regex(r"\s*(?:[(\[](?P<part>[A-Za-z][\w -]*)[)\]]\s*)?(?P<sign>[+=])\s*")
+_ADDED = lazy_regex(
+    r"\s*(?:[(\[](?P<part>[A-Za-z][\w -]*)[)\]]\s*)?(?P<sign>[+=])\s*(?:(?P<name>[A-Za-z]\w*(?: \w+)*)\s*:?\s*)?"
+)
 _LETTER = lazy_regex(rf"[LJ]_(?P<set>{_SET})")
 _LOSSES = ("L", "J")
 _SETS = {"trn": "train", "vld": "val", "tst": "test"}
@@ -187,9 +189,9 @@ def _quotients(row: list[Slot], shape: LineShape) -> list[Slot]:
 
 
 def _sums(row: list[Slot], shape: LineShape) -> list[Slot]:
-    """Gives the name to the sum, `loss: 1.2 (rec) + 0.3 (kl) = 1.5`; its parts have the names behind them, or none.
+    """Gives the name to the sum, `loss: 1.2 (rec) + 0.3 (kl) = 1.5`; its parts have the names beside them, or none.
 
-    Nor is the first part in `loss: 1.5 (1.2 + 0.3)` an average.
+    Nor is the first part in `loss: 1.5 (1.2 + 0.3)` an average. In `loss 1.2 + kl 0.3 = total 1.5` all are named.
     """
     behind = [*(_ADDED.fullmatch(words_before(shape, slot.at)) for slot in row[1:]), None]
     named, parts = list(row), list[int]()
@@ -197,13 +199,18 @@ def _sums(row: list[Slot], shape: LineShape) -> list[Slot]:
         parts.append(at)
         if sign and sign["sign"] == "+":
             continue
-        first = row[parts[0]]
-        if len(parts) > 1 and (sign or (first.key or "").endswith("()")):
-            for part in parts:
-                label = (behind[part] or {"part": None})["part"]
-                named[part] = replace(row[part], key=label, column=None if label else "part")
+        first = row[parts[0]].key
+        if len(parts) > 1 and (sign or (first or "").endswith("()")):
+            own = [
+                first if sign and sign["name"] else None,
+                *(added and added["name"] for added in behind[parts[0] : at]),
+            ]
+            for part, name in zip(parts, own, strict=True):
+                added = behind[part]
+                key = (added["part"] if added else None) or name
+                named[part] = replace(row[part], key=key, column=None if key else "part")
             if sign:
-                named[at + 1] = replace(row[at + 1], key=first.key, column=None)
+                named[at + 1] = replace(row[at + 1], key=sign["name"] or first, column=None)
         parts = []
     return named
 

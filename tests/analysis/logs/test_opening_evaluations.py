@@ -104,3 +104,13 @@ def test_record_above_a_later_epoch_is_of_the_one_before(read: Callable[[str], L
     line = "  train loss {:.4f}\n  val loss {:.4f}\n"
     text = line.format(16.5, 17.5) + "".join(f"Epoch {e}\n{line.format(9 / e, 8 / e)}" for e in range(4, 12))
     assert read(text).records["loss"].to_list()[:2] == [16.5, 2.25]
+
+
+def test_each_training_may_begin_with_the_loss_of_the_untrained_model(read: Callable[[str], Log]) -> None:
+    text = ""
+    for model, untrained in (("vgg", 16.5), ("resnet", 15.5)):
+        text += f"Model: {model}\nTrain loss: {untrained}, val loss: 17.5\n"
+        text += "".join(f"Epoch {e}\nTrain loss: {9 / e:.3f}, val loss: {8 / e:.3f}\n" for e in range(1, 9))
+    log = read(text)
+    assert log.records.select("attempt", "step").rows() == [(at, e) for at in (1, 2) for e in range(1, 9)]
+    assert log.evals.filter(name="train_loss")["value"].to_list() == [16.5, 15.5]

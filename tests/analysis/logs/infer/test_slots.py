@@ -62,6 +62,7 @@ def keys(*lines: str) -> list[str | None]:
         ("loss = Array([2.5], dtype=float32) lr = 0.5", ["loss", "lr"]),
         ("step 3 total 1.25 + 0.25 = 1.5 lr 0.5", ["step", None, None, "total", "lr"]),
         ("step 3 loss: 1.25 (rec) + 0.25 (kl) = 1.5", ["step", "rec", "kl", "loss"]),
+        ("loss 1.25 + kl 0.25 = total 1.5 lr 0.5", ["loss", "kl", "total", "lr"]),
         ("step 3 loss: 1.5 (1.25 + 0.25)", ["step", "loss", None, None]),
         ("step 3 loss: 1.5 (1.25) + 2 lines", ["step", "loss", "loss()", "lines"]),
         ("Epoch 3 cost: 2.5 (train), 2.75 (dev)", ["Epoch", "train cost", "dev cost"]),
