@@ -33,7 +33,7 @@ _AGAIN = (
 )
 _REPEATS = lazy_regex(rb"(?i)" + _AGAIN)
 _SUMS = lazy_regex(rb"(?i)\b(?:min|max|std|total|overall|final|higher|lower|macro|micro)\b|weighted")
-_NO_FIGURES = lazy_regex(rb"(?i)%b|tensor\(|class|rewritten" % _AGAIN)
+_NO_FIGURES = lazy_regex(rb"(?i)%b|tensor\(|class|rewritten|\binitial\b|untrained|before training" % _AGAIN)
 _COUNTS = lazy_regex(rb"(?i)(?:epoch|episode|generation|step|iter(?:ation)?|update|round)\W{0,4}(\d+)")
 _EPOCH = lazy_regex(
     rb"(?i)(?<![a-z])(?:epoch|epoca|epoche)(?: (?:number|no\.?|num|#))?['\"]?[\]\s:=#\[(-]{0,4}"

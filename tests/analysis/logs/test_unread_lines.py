@@ -202,6 +202,15 @@ def test_measure_in_whole_percent_is_a_figure(line: str, named: dict[str, frozen
     assert line_figures.figures([line.encode()]) == named
 
 
+@pytest.mark.parametrize(("word", "doubts"), [("Initial", []), ("Other", ["unread-figures"])])
+def test_what_each_training_begins_with_is_noted_and_no_doubt(
+    word: str, doubts: list[str], read: Callable[[str], Log]
+) -> None:
+    epochs = "".join(f"  Epoch {e}: train loss {9 / e:.4f}\n" for e in range(1, 8))
+    log = read("".join(f"Fold {fold}\n  {word} loss: 2.{fold}125\n{epochs}" for fold in range(1, 5)))
+    assert [doubt.what for doubt in log.doubts] == doubts
+
+
 def test_figures_of_lines_that_were_read_are_noted_if_no_column_has_them(read: Read) -> None:
     """Of two heads whose names differ in a digit, the columns are those of the first."""
     lines = "iter {0} || Loss:{1:.4f}\n-> h1 conf loss:{2:.4f} || h1 loc loss:{3:.4f}\n"
