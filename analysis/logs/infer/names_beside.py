@@ -12,6 +12,7 @@ from gputel.analysis.logs.infer.dialects import OPPOSED
 from gputel.analysis.logs.infer.losses import is_average, is_sum
 from gputel.analysis.logs.infer.named import PLACES, Named
 from gputel.analysis.logs.infer.shapes import LineShape
+from gputel.analysis.logs.line_kinds import CIRCUMSTANCES
 from gputel.analysis.logs.names import BEGINS_HELD_OUT, is_evaluation, legal
 
 _INITIAL = re.compile(r"(?i)^initial_")
@@ -141,16 +142,23 @@ def plain_loss(cells: list[Named]) -> list[Named]:
 
 
 def distinct(cells: list[Named]) -> list[Named]:
-    """Gives a column to the first of two values; the second keeps its own name, if that is free and of no place."""
-    taken: set[str] = set()
+    """Gives a column to the first of two values; the second keeps its own name, if that is free and of no place.
+
+    Behind a validation's figure it is of that: `loss 2.5 (kl 0.1) val 2.7 (kl 0.2)`.
+    """
+    taken: dict[str, int] = {}
     named: list[Named] = []
-    for cell in cells:
+    held_out = None  # where the last of a validation's figures with a name of its own stands
+    for at, cell in enumerate(cells):
         column, is_again = cell.column, cell.column in taken
         if is_again:
-            column = legal(cell.source)
+            behind = held_out is not None and taken[column or ""] < held_out and column not in CIRCUMSTANCES
+            column = f"val_{column}" if behind and column not in PLACES else legal(cell.source)
+        elif column and is_evaluation(column):
+            held_out = at
         is_free = column not in taken and not (is_again and column in PLACES)
         if column and not (is_free and (column[0].isalpha() or _DIGIT_FIRST.fullmatch(column))):
             column = None
-        taken.add(column or "")
+        taken.setdefault(column or "", at)
         named.append(replace(cell, column=column))
     return named

@@ -215,3 +215,14 @@ def test_average_time_in_brackets_has_the_unit_of_the_time(
 def test_error_in_metres_is_no_time() -> None:
     lines = [f"Epoch {e}/90 | Range RMSE: 63.{e} m | Epoch time: 2.{e} m" for e in range(1, 5)]
     assert columns(*lines)[2:] == ["Range_RMSE", "Epoch_time_min"]
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("loss=1.74 (p=1.7 v=0.2) val=1.85 (p=1.8 v=0.3)", "loss p v val_loss val_p val_v"),
+        ("val_loss 1.85 acc 0.4 loss 1.74 acc 0.5", "val_loss acc loss"),
+    ],
+)
+def test_figure_that_is_printed_again_behind_a_validation_is_of_it(line: str, named: str) -> None:
+    assert [column for column in columns(line) if column] == named.split()
