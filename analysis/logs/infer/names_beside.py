@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -151,9 +152,10 @@ def distinct(cells: list[Named]) -> list[Named]:
     held_out = None  # where the last of a validation's figures with a name of its own stands
     for at, cell in enumerate(cells):
         column, is_again = cell.column, cell.column in taken
-        if is_again:
-            behind = held_out is not None and taken[column or ""] < held_out and column not in CIRCUMSTANCES
-            column = f"val_{column}" if behind and column not in PLACES else legal(cell.source)
+        if is_again and held_out is not None and _is_of_training(column, taken, held_out):
+            column = f"val_{column}"
+        elif is_again:
+            column = legal(cell.source)
         elif column and is_evaluation(column):
             held_out = at
         is_free = column not in taken and not (is_again and column in PLACES)
@@ -162,3 +164,9 @@ def distinct(cells: list[Named]) -> list[Named]:
         taken.setdefault(column or "", at)
         named.append(replace(cell, column=column))
     return named
+
+
+def _is_of_training(column: str | None, taken: Mapping[str, int], held_out: int) -> bool:
+    """Whether a measure of the training has this name before the validation's figure."""
+    name = column or ""
+    return taken[name] < held_out and not (name in PLACES or name in CIRCUMSTANCES or is_evaluation(name))

@@ -222,6 +222,10 @@ def test_error_in_metres_is_no_time() -> None:
     [
         ("loss=1.74 (p=1.7 v=0.2) val=1.85 (p=1.8 v=0.3)", "loss p v val_loss val_p val_v"),
         ("val_loss 1.85 acc 0.4 loss 1.74 acc 0.5", "val_loss acc loss"),
+        (
+            "valid loss: 1.41, valid acc: 0.5, test loss: 1.40, test acc: 0.4",
+            "val_loss valid_acc test_loss test_acc",
+        ),
     ],
 )
 def test_figure_that_is_printed_again_behind_a_validation_is_of_it(line: str, named: str) -> None:
