@@ -1,6 +1,7 @@
 """Bytes in any pieces -> clean whole lines. A redraw after a carriage return is a line of its own.
 
-Removes escape sequences, terminal echo (`^[[B`), NUL bytes and backspaces, also as syslog spells them (`#033[32m`).
+Removes escape sequences, terminal echo (`^[[B`), NUL bytes and backspaces, also as syslog spells them (`#033[32m`),
+and a backtick that the first line begins with.
 The upright lines of drawn boxes become `|`.
 All but the echo and what syslog spells are found in the search for line feeds, so a log without them pays nothing.
 Memory is bounded: of a line longer than LIMIT only the beginning is kept.
@@ -33,6 +34,7 @@ _SYSLOG = patterns.lazy_regex(
     rb" \S+ \S+: .*#0(?:33|15|10).*$"
 )
 _SPELT = patterns.lazy_regex(rb"#0(?:33(?=\[)|15|10)(?!\d)")
+_QUOTED = patterns.lazy_regex(rb"`[^`\r\n]*[\r\n]")  # of a log that was copied from a page with its backticks
 _UPRIGHT = patterns.lazy_regex(rb"\xe2(?:\x94[\x82\x83\x86\x87]|\x95\x91)")
 _ENDS = patterns.lazy_regex(rb"\r*\n|[\r\x08]+")
 _OVERWRITTEN = patterns.lazy_regex(rb"([^\r\n\x08]+)(\x08+)([^\r\n\x08]+)")
@@ -148,6 +150,8 @@ class Splitter:
         return data[end.start() :] if end.group() == b"\n" else data[end.end() :]
 
     def _clean(self, data: bytes) -> Chunk:
+        if self.number == 1 and _QUOTED.match(data):
+            data = b" " + data[1:]
         if b"#" in data and b"#0" in data:
             data = _SYSLOG.sub(lambda line: _SPELT.sub(_control, line.group()), data)
         feeds, controls = _controls(data)

@@ -37,6 +37,9 @@ def split(pieces: list[bytes]) -> list[tuple[int, bytes]]:
         (b"\x1b[32mloss\x1b[0m 2.5\n", [(1, b"loss 2.5")]),
         (b"^[[Bloss 2.5\n", [(1, b"loss 2.5")]),
         (b"lo\x00ss\n", [(1, b"loss")]),
+        (b"`step 1 loss 2.5\n`step 2\n", [(1, b" step 1 loss 2.5"), (2, b"`step 2")]),
+        (b"`step 1` begins\n", [(1, b"`step 1` begins")]),
+        (b"```\nloss 2.5\n", [(1, b"```"), (2, b"loss 2.5")]),
         (
             b"Nov  2 10:00:01 gpu1 python[12]: #033[32mloss#033[0m 2.5#01520%#015\n",
             [(1, b"Nov  2 10:00:01 gpu1 python[12]: loss 2.5#01520%")],
