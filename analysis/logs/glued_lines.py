@@ -17,7 +17,8 @@ _PLACE = rb"(?<![A-Za-z])(?i:epoch|step|iter|iteration)\b"
 # `<00:05, 9.8it/s, loss=2.5]`, and what is printed behind it
 _BEHIND = lazy_regex(
     rb"<[\d:?]{1,11}(?:,[^\]\n]*)?\]"
-    rb"(?=\[?\d{2,4}[-/:]\d\d|%b|[^\s\])},.:;|\d][^\d\n|%%]{0,40}%b)" % (_PLACE, _PLACE)
+    rb"(?=\[?\d{2,4}[-/:]\d\d|(?:DEBUG|INFO|WARNING|ERROR)[: ]"
+    rb"|%b|[^\s\])},.:;|\d][^\d\n|%%]{0,40}%b)" % (_PLACE, _PLACE)
 )
 _COUNTED = lazy_regex(rb"\d/(?:\d+|\?) \[[\d:]{1,11}$")  # `50/100 [00:10`
 _BETWEEN_OBJECTS = (b'}\\n{"', b'}{"')

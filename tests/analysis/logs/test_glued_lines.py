@@ -88,3 +88,12 @@ def test_lines_keep_their_numbers() -> None:
     chunk = glued_lines.parted(next(Splitter().feed(text)))
     assert chunk.data.endswith(b"loss=2.500]\nEpoch 1\nb\n")
     assert chunk.number(np.arange(5)).tolist() == [1, 2, 2, 2, 3]
+
+
+def test_message_behind_a_bar_says_nothing_of_the_bar(read: Read) -> None:
+    """A bar that counts over all epochs keeps its count as the step, whichever epoch the message names."""
+    message = "INFO:dataset.of_this_project.and_of_images:a new epoch begins. current_epoch: {}, epoch: {}\n"
+    text = "".join(bar(e, 3 / e) + message.format(e // 4, e // 4 + 1) * (e % 4 == 0) for e in EPOCHS)
+    log = read(text)
+    assert log.records["step"].to_list() == [*EPOCHS]
+    assert log.records["loss"].to_list() == [round(3 / e, 3) for e in EPOCHS]
