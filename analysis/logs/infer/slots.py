@@ -64,14 +64,17 @@ _INDEXED = lazy_regex(
 )  # `QuantileLoss[0.1]: 158.7`, `accuracy 1:0.5, 2:0.6`
 _BEHIND_INDEX = {"[": lazy_regex(r"\][\"']?\s*[:=]\s*[\"']?"), " ": lazy_regex(":")}
 _JOINED = lazy_regex(rb"[A-Za-z]\w*(?P<by>[-~])$")
+_GOES_ON = lazy_regex(r"\][A-Za-z]\w*\s*[:=]\s*")
 _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
 _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
 _CURRENTS = {"cur", "curr", "current", "now", "last", "latest", "raw", "batch", "this batch", "instant"}
 _AVERAGED = lazy_regex(r"(?:avg|average|mean|smoothed|running)[ _](.+)")
 _A_STEP = lazy_regex(r"(?i)(?:step|iter|iteration|epoch|round|batch|update)s?$")
-# `(50 iterations in`, `(51 effective words)`
-_COUNTS_WORDS = lazy_regex(r" [a-z]{3,}(?!\w)(?! *\))|(?: [a-z]{3,}){2}\)")
+# `(50 iterations in`, `(51 effective words)`, `(20 iters)`
+_COUNTS_WORDS = lazy_regex(
+    r" [a-z]{3,}(?!\w)(?! *\))|(?: [a-z]{3,}){2}\)| (?:iter(?:ation)?|step|batche|sample|example|image|token)s\)"
+)
 _ORDINAL_PLACE = lazy_regex(r"(?i)(?:st|nd|rd|th) +(?P<place>epoch|step|iteration)\b")
 # `0-epoch (4/500)`, `3rd epoch (4/500)`; in `3-epoch: 4` either may be the epoch
 _PLACE_BEHIND = lazy_regex(
@@ -108,14 +111,18 @@ def find_slots(shape: LineShape) -> list[Slot]:
                     replace(slot, key=f"{what} total", column="total"),
                 )
         slot, behind = _by_place_behind(slot, behind, shape)
+        slot, behind = _within_name(slot, left, behind)
         if row:
             row[-1], slot = changed(row[-1], slot, left)
-        if slot.key is None and row:
+        if row and left.rstrip() == "-":
+            slot = slot if slot.key else replace(slot, key=row[-1].key)  # `Batch [0-100]`: the end counts
+            row[-1] = replace(row[-1], key=None, column="range")
+        elif slot.key is None and row:
             slot = _as_length(_beside(slot, row[-1], left, behind), row[-1], left, behind, shape)
             slot = _in_square_brackets(_as_aside(slot, shape), row[-1], left, behind, shape)
             row[-1], slot = named_together(row[-1], slot)
             slot = numbered(row[-1], slot, shape)
-        if behind[:1] in (")", "]") and _is_source(slot, left, shape):
+        if behind[:1] in (")", "]", "[") and _is_source(slot, left, shape):
             slot = replace(slot, key=None, column="source")
         if slot.key is None and slot.column is None:
             slot, behind = _by_name_behind(slot, behind, shape)
@@ -131,6 +138,14 @@ def _by_place_behind(slot: Slot, behind: str, shape: LineShape) -> tuple[Slot, s
     if place and goes_on(integers(shape.column(slot.at)) or []):
         return replace(slot, key=place["place"]), behind[place.end() :]
     return slot, behind
+
+
+def _within_name(slot: Slot, left: str, behind: str) -> tuple[Slot, str]:
+    """Takes the number of `error[0]PerSample = 0.6` for a part of the name, which goes on behind it."""
+    named = slot.key and left.endswith(f"{slot.key}[") and not PLACES.fullmatch(slot.key)
+    if not named or not _GOES_ON.fullmatch(behind):
+        return slot, behind
+    return replace(slot, key=None, column="ordinal"), f"{slot.key}{behind[1:]}"
 
 
 def _is_nameless(slot: Slot) -> bool:
@@ -334,7 +349,9 @@ def _neighbors(row: list[Slot], shape: LineShape) -> list[Slot]:
             row[at] = replace(slot, key=_shared(before.key, slot, shape))
         elif before.key and not _A_STEP.search(before.key) and _is_counter_first(slot, shape):
             row[at - 1], row[at] = replace(before, key=None), replace(slot, key=before.key, column=None)
-        elif slot.key and at > 1 and before.column is None and integers(shape.column(at - 1)) is None:
+        elif (
+            slot.key and at > 1 and before.column is None and integers(shape.column(at - 1)) is None
+        ) and words_before(shape, at)[:1] not in ("]", ")"):
             average = _AVERAGED.fullmatch(slot.key)
             bare = slot.key in _AVERAGES
             row[at - 1] = replace(before, key="loss" if bare else average[1] if average else None)

@@ -85,6 +85,13 @@ def keys(*lines: str) -> list[str | None]:
         ("top-5: 20% loss 2.75", ["top-5", "loss"]),
         ("Training loss (epoch 3): 2.5", ["epoch", "Training loss"]),
         ("lowered by 0.25", ["lowered by"]),
+        ("epoch 3 TestErr[0]OfAll = 0.6; time: 2.5", ["epoch", None, "TestErrOfAll", "time"]),
+        ("epoch[3]loss: 0.6", ["epoch", "loss"]),
+        ("Batch[  1- 500, 64.5%]: loss 0.6", [None, "Batch", None, "loss"]),
+        ("Batch 1 - 500: loss 0.6", ["Batch", None, "loss"]),
+        ("step 3 reward: 1.5 [0.5, 2.5], mean action: 0.25", ["step", "reward", None, None, "mean action"]),
+        ("step 3 1.5 mean loss 1.25", ["step", "loss", "mean loss"]),
+        ("run train.py:215[276] INFO loss: 2.5", [None, None, "INFO loss"]),
     ],
 )
 def test_value_is_named_by_the_words_beside_it(line: str, names: list[str | None]) -> None:
@@ -104,6 +111,7 @@ def test_name_before_a_counter_belongs_to_the_value_behind_it() -> None:
     [
         ("iteration 50: gradient norm = 0.25 (50 iterations in 0.9s)", ["iteration", "gradient norm", None]),
         ("on 80 raw words (51 effective words)", ["on", "effective words"]),
+        ("loss 2.5, elapsed time: 8.5s(20 iters)", ["loss", "elapsed time", "iters"]),
         ("loss 2.5 (2.75)", ["loss", "loss()"]),
         ("Train Loss: 1.6 Val. Loss: 1.7", ["Train Loss", "Val. Loss"]),
         ("loss 2.5 (2.75 avg)", ["loss", "loss()"]),
