@@ -12,6 +12,7 @@ from gputel.analysis.logs.infer.dialects import SETS
 from gputel.analysis.logs.infer.named import PLACES, Named
 from gputel.analysis.logs.infer.shapes import LineShape
 
+_LEARN = "learn"
 _FEW = 4  # values, from which on they rise or fall
 CLEAR = 0.5  # of all pairs: values rise or fall, and do not only vary
 _PERCENT = 20  # the highest of them is no loss that diverges
@@ -24,7 +25,7 @@ def with_bare_sets(cells: list[Named], shape: LineShape) -> list[Named]:
     """
     bare = [cell for cell in cells if cell.column and is_set(cell.source)]
     if len(bare) > 1 and _give_scores(bare, cells, shape):
-        return [replace(c, column=f"{c.source.lower()}_score") if c in bare else c for c in cells]
+        return [replace(c, column=f"{_set_of(c)}_score") if c in bare else c for c in cells]
     trains = any(cell.column == "loss" and cell.source.lower().startswith("train") for cell in cells)
     held_out = [cell for cell in cells if cell.column and cell.source.lower() in ("dev", "eval")][:1]
     if trains and held_out and not any(cell.column == "val_loss" for cell in cells):
@@ -34,7 +35,7 @@ def with_bare_sets(cells: list[Named], shape: LineShape) -> list[Named]:
 
 
 def _give_scores(bare: Sequence[Named], cells: Sequence[Named], shape: LineShape) -> bool:
-    trained = next((cell for cell in bare if cell.source.lower().startswith("train")), None)
+    trained = next((cell for cell in bare if cell.source.lower().startswith(("train", _LEARN))), None)
     if trained is None:
         return False
     names_loss = any(cell.column == "loss" and "loss" in cell.source.lower() for cell in cells)
@@ -44,9 +45,14 @@ def _give_scores(bare: Sequence[Named], cells: Sequence[Named], shape: LineShape
     return names_loss or (are_shares(values) and trend(values, counts or ()) > CLEAR)
 
 
+def _set_of(cell: Named) -> str:
+    name = cell.source.lower()
+    return "train" if name == _LEARN else name
+
+
 def is_set(name: str) -> bool:
-    """Whether a printed name is that of a set and of nothing else."""
-    return name.lower() in SETS
+    """Whether a printed name is that of a set and of nothing else; boosters print `learn: 0.81`."""
+    return name.lower() in {*SETS, _LEARN}
 
 
 def are_shares(values: Sequence[float]) -> bool:

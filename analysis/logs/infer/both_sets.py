@@ -12,7 +12,8 @@ from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.names import HELD_OUT, TRAINING
 
 _HELD_OUT, _TRAINED = (
-    re.compile(rf"(?i)(?:cv_agg's )?(?:{of})(?:_\d)?(?:'s)?(?:[ _-]|$)") for of in (HELD_OUT, TRAINING)
+    re.compile(rf"(?i)(?:cv_agg's )?(?:{of})(?:_\d)?(?:'s)?(?:[ _-]|$)")
+    for of in (HELD_OUT, rf"{TRAINING}|learn")
 )
 _TRAINS = re.compile(rf"(?i)(?<![a-z])(?:{TRAINING})(?![a-z])".encode())
 

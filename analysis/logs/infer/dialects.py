@@ -12,10 +12,12 @@ FOREIGN = {
     **dict.fromkeys("n_iter i iter_i generation".split(), "iteration"),
     **dict.fromkeys("step_no step_number".split(), "step"),
     **dict.fromkeys("iter_no iteration_no iter_number iteration_number".split(), "iteration"),
-    **dict.fromkeys("e epoch_no epoch_number epoch_num epoch_id epoch_idx epoch_loaded".split(), "epoch"),
+    **dict.fromkeys(
+        "e epoch_no epoch_number epoch_num epoch_id epoch_idx epoch_loaded pass pass_id".split(), "epoch"
+    ),
     **dict.fromkeys("b minibatches mini_batches batch_i".split(), "batch"),
     **dict.fromkeys(
-        "tot_loss loss_tot minibatch_loss mini_batch_loss rl_loss curr_loss score_at_iteration".split(),
+        "tot_loss loss_tot minibatch_loss mini_batch_loss rl_loss curr_loss score_at_iteration lossvalue".split(),
         "loss",
     ),
     **dict.fromkeys("sen smpl".split(), "samples"),

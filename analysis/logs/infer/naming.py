@@ -204,7 +204,8 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     if named.column == "loss" and _is_list(slot, shape):
         return replace(named, column="losses")
     named_here = re.search(rb"[A-Za-z]", shape.words[slot.at]) is not None  # and not by a heading
-    if named_here and _is_list(slot, shape) and (is_place(named) or MEASURE.search(slot.key)):
+    figures = is_place(named) or MEASURE.search(slot.key) or slot.key.lower() in SETS
+    if named_here and figures and _is_list(slot, shape):
         return replace(named, column=None)
     is_ordinal = shape.literals[slot.at].endswith(b"#") and not is_place(named)
     is_product = slot.at > 0 and shape.words[slot.at - 1].endswith(b"(* ")

@@ -72,6 +72,12 @@ def test_time_of_day_is_no_value() -> None:
         ("acc_test", True),
         ("Acc_dev_pct", True),
         ("std_dev", False),
+        ("target_val_acc", True),
+        ("gen_eval_loss", True),
+        ("with_val_loss", False),
+        ("clean_test_error_pct", True),
+        ("best_val_acc", False),
+        ("num_val_samples", False),
         ("core_metric", True),
         ("lr", False),
         ("val_clipfrac_avg", False),  # of a value function

@@ -39,6 +39,8 @@ def columns(*lines: str) -> list[str | None]:
         ("step 3 loss 2.7 acc_per_class: [0.5, 0.6, 0.7]", ["step", "loss", None, None, None]),
         ("- ETA: 0s - loss: 2.5 - 2s - loss: 2.4 - val_loss: 2.6", [None, None, "dt_ms", "loss", "val_loss"]),
         ("step 3 loss: 2.5 acc: 0.5 | loss: 2.6 acc: 0.4", ["step", "loss", "acc", None, None]),
+        ("epoch 3; train: [0.5, 0.6, 0.7]; val: [0.6, 0.7, 0.8]", ["epoch"] + 6 * [None]),
+        ("Pass 3, batch 20, cost 2.5", ["epoch", "batch", "loss"]),
         ("pair_loss = 0.973 (* 1 = 0.973 loss)", ["pair_loss", None, None]),
         ("step 3 loss 2.5 81.2k tok/s", ["step", "loss", "tok_per_sec"]),
         ("epoch 3 loss 2.5, B: 0.01, S: 0.926", ["epoch", "loss", "B", "S"]),

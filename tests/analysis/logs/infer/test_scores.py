@@ -179,6 +179,17 @@ def test_sets_that_rise_as_shares_do_are_scores(read: Read) -> None:
     assert not falling.doubts
 
 
+def test_scores_that_a_booster_learns_and_tests_are_no_losses(read: Read) -> None:
+    rising = read("".join(f"{e}:\tlearn: {0.6 + e / 100:.4f}\ttest: {0.5 + e / 100:.4f}\n" for e in EPOCHS))
+    assert rising.records["train_score"].to_list() == [round(0.6 + e / 100, 4) for e in EPOCHS]
+    assert set(rising.evals["name"]) == {"test_score"}
+    falling = read("".join(f"{e}:\tlearn: {0.9 / e:.4f}\ttest: {0.95 / e:.4f}\n" for e in EPOCHS))
+    assert falling.records["loss"][0] == 0.9
+    assert set(falling.evals["name"]) == {"val_loss"}
+    assert not rising.doubts
+    assert not falling.doubts
+
+
 @pytest.mark.parametrize(
     ("line", "name"),
     [
