@@ -7,8 +7,9 @@ evaluates, and the others show what was measured before.
 
 from __future__ import annotations
 
-from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine
 from gputel.analysis.logs.evaluations import Evaluations
+from gputel.analysis.logs.stages import PhaseAttempt
 
 
 class BarEvaluations:

@@ -12,13 +12,13 @@ import numpy as np
 
 from gputel.analysis.logs import rank_turns
 from gputel.analysis.logs.counting import Counting
-from gputel.analysis.logs.drafts import Stages
 from gputel.analysis.logs.evaluations import Evaluations
 from gputel.analysis.logs.frames import MOST, WHOLE, Column, Numbers, RowBlock
 from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, Ints, Moments
 from gputel.analysis.logs.line_kinds import LinePlan
 from gputel.analysis.logs.open_records import OpenRecords
 from gputel.analysis.logs.patterns import Field
+from gputel.analysis.logs.stages import Stages
 
 Cells = dict[str, Numbers]
 SHORTEST = 4  # lines from which on a run is taken by columns

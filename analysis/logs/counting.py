@@ -81,7 +81,7 @@ class Counting:
         if step is not None:
             self._reached, self._within = None, line.cells.get("epoch")
             if line.pattern.role == "train" and "epoch" not in line.shape.columns:
-                is_index = line.shape.place in ("batch", "index")
+                is_index = line.shape.counts_batches
                 announced = self._announced.of_record(line.rank, step, before, is_index=is_index)
                 if "epoch" in announced:
                     line.cells["epoch"] = announced["epoch"]

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine
 from gputel.analysis.logs.frames import Numbers, Row, RowBlock, Rows
 from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COUNTS, PLACES
 from gputel.analysis.logs.names import SO_FAR
 from gputel.analysis.logs.pending_evaluations import OpeningEvaluations, PendingEvaluations
 from gputel.analysis.logs.rounding import is_of
+from gputel.analysis.logs.stages import PhaseAttempt, Stages
 
 REPORTED = 20  # lines between an evaluation and the report that repeats it
 FEW_DIGITS = 3  # behind the point, that may be the same by chance
@@ -38,6 +39,9 @@ class Evaluations:
         self._before: tuple[int, float | None, str | None, Mapping[str, float]] = (-1, None, None, {})
         self._bar: PendingEvaluations | None = None  # of an evaluation, whose result a line may still give
         self._bar_place: PhaseAttempt | None = None  # None where it has yet to find its step or attempt
+        self._named: dict[
+            str | None, float
+        ] = {}  # by rank: the step of the last line since a record that says one
         # by rank and name: the step and the value that a line has printed last
         self._latest: dict[tuple[str | None, str], tuple[float, float]] = {}
         self._placed: dict[tuple[str | None, str], tuple[float, float, int]] | None = None  # since a record
@@ -47,6 +51,10 @@ class Evaluations:
         evals = _by_task(line)
         if not evals or self._repeats(line, step, evals):
             return
+        if line.pattern.role == "eval" and self._placed is not None:
+            step = self._named.get(line.rank) if step is None else step
+            last = self._stages.last_step
+            self._named |= {line.rank: step} if step is not None and last is not None and step >= last else {}
         self.place(line, evals, step, epoch)
 
     def place(
@@ -151,7 +159,7 @@ class Evaluations:
 
     def recorded(self) -> None:
         """Notes that a record has begun: the same figures below it are of another evaluation."""
-        self._placed = {}
+        self._placed, self._named = {}, {}
 
     def take_together(self, numbers: Ints, evals: Mapping[str, Numbers], steps: Numbers) -> None:
         """Bulk form of `take`, for evaluations between records; they have neither time nor rank."""
@@ -191,6 +199,8 @@ class Evaluations:
         """
         if draft is None or (self._bar and self._bar.step is None):
             self.end_bar()
+        if draft is None:
+            self._named = {}
         last = float("inf") if draft is None or draft.step is not None else draft.line.number
         settled = [waiting for waiting in self._waiting if waiting.line.number < last]
         self._waiting = [waiting for waiting in self._waiting if waiting.line.number >= last]
@@ -202,6 +212,9 @@ class Evaluations:
             is_left = here and waiting.is_left_by(here) and waiting not in opens
             if step is None and (is_left or waiting.is_of_last):
                 self.write(waiting.line, waiting.evals, waiting.last_step, waiting.place)
+                continue
+            if step is None and self._is_of_unnamed(waiting, draft):
+                self.write(waiting.line, waiting.evals, None, waiting.place)
                 continue
             after = None
             if step is None:
@@ -231,6 +244,12 @@ class Evaluations:
             self._opening.begin(each, here)
         return opens
 
+    def _is_of_unnamed(self, waiting: PendingEvaluations, draft: OpenRecord | None) -> bool:
+        """Whether it is of an epoch that nothing names, as the first of an excerpt: steps begin again below it."""
+        before, step = waiting.last_step, draft.step if draft else None
+        falls = step is not None and before is not None and step < before
+        return falls and waiting.epoch is None and self._stages.last_epoch is not None
+
     def _epoch_over(self, waiting: PendingEvaluations, draft: OpenRecord | None) -> float | None:
         """The epoch of an evaluation if the next record begins a later one with a step that is no later."""
         before, epoch = waiting.last_step, waiting.epoch
@@ -238,9 +257,12 @@ class Evaluations:
             return None
         if draft is None:
             return epoch if self._within_epochs else None
-        later, shape = self._stages.last_epoch, draft.line.shape
-        goes_on = {"epoch", "index", "length"} <= shape.columns.keys()  # from one epoch to the next
-        if goes_on or draft.step is None or draft.step > before or later is None or later <= epoch:
+        later, length = self._stages.last_epoch, draft.line.cells.get("length")
+        if draft.step is None or later is None or later <= epoch:
+            return None
+        if length and {"epoch", "index"} <= draft.line.shape.columns.keys():  # steps go on in the next epoch
+            return before if before % length == 0 else None
+        if draft.step > before:
             return None
         self._within_epochs = True
         return epoch
@@ -280,6 +302,7 @@ class Evaluations:
     ) -> None:
         """Adds the rows; `after` is the record above, where the log leaves open when between it and `step`."""
         self.leave_bar(evals, line.number)
+        self._opening.note(step, evals)
         if line.pattern.role != "task":
             self.lines.append(line)
         for name, value in evals.items():

@@ -61,6 +61,11 @@ class LinePlan:
         places = [place for place in STEPS if place in self.columns]
         return next((place for place in places if not self.is_rounded(place)), next(iter(places), None))
 
+    @property
+    def counts_batches(self) -> bool:
+        """Whether its step is called a batch, which may begin again with each epoch."""
+        return self.place in ("batch", "index")
+
     def is_rounded(self, place: str | None) -> bool:
         """Whether a count is printed in thousands or more, so that later lines may print it again."""
         return place is not None and self.columns[place].shift > 0

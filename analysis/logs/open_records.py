@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from gputel.analysis.logs.bar_evaluations import BarEvaluations
 from gputel.analysis.logs.counting import BarKey, Counting
-from gputel.analysis.logs.drafts import RATES, OpenRecord, ParsedLine, Stages
+from gputel.analysis.logs.drafts import RATES, OpenRecord, ParsedLine
 from gputel.analysis.logs.evaluations import Evaluations, tested
 from gputel.analysis.logs.frames import Rows
 from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, PLACES
 from gputel.analysis.logs.names import held_out_set, measure_of
 from gputel.analysis.logs.patterns import Field
 from gputel.analysis.logs.rounding import is_of
+from gputel.analysis.logs.stages import Stages
 
 LASTING = ("total_steps", *RATES)
 
@@ -277,7 +278,8 @@ class OpenRecords:
         self._first = self._first or draft
         self._evaluations.recorded()
         epoch, total = self._counting.epoch(draft.cells, rank), draft.cells.get("total_steps")
-        draft.place = self._stages.record(draft.step, rank, epoch, total)
+        is_batch = draft.line.shape.counts_batches and draft.step != epoch
+        draft.place = self._stages.record(draft.step, rank, epoch, total, is_batch=is_batch)
         if draft.step is not None:  # else a later line of the record may give it
             self._evaluations.settle(draft)
 

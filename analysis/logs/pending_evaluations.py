@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine
+from gputel.analysis.logs.stages import FIRST_EPOCH, PhaseAttempt
 
 
 @dataclass(eq=False, repr=False)
@@ -57,13 +58,15 @@ class OpeningEvaluations:
 
     Where one stands below the last record as well, the first was made before the training, and each later one is of
     the epoch above it; else each is of the epoch below it. So they wait in `led` until the training is over. Where
-    another training follows, the last ones between the two open it.
+    another training follows, the last ones between the two open it. If the first epoch is a later one, as in
+    an excerpt, the first was made after one that is left out.
     """
 
     def __init__(self) -> None:
         self.led: list[tuple[PendingEvaluations, float, PhaseAttempt]] = []  # with the epoch below them
         self._names: set[str] = set()  # of the figures above the first record
         self._place: PhaseAttempt | None = None  # of the training that they opened last
+        self._again: set[str] = set()  # figures that other lines give for the first epoch
 
     def leads(self, waiting: PendingEvaluations, draft: OpenRecord) -> bool:
         """Takes an evaluation above a record; returns whether it is kept, as the record's step is its epoch."""
@@ -75,6 +78,11 @@ class OpeningEvaluations:
             return False
         self.led.append((waiting, draft.step, draft.place))
         return True
+
+    def note(self, step: float | None, names: Iterable[str]) -> None:
+        """Notes figures that a line gives for a step."""
+        if self.led and step == self.led[0][1]:
+            self._again |= {*names}
 
     def begin(self, waiting: PendingEvaluations, place: PhaseAttempt | None) -> None:
         """Notes that an evaluation opens the training of that place."""
@@ -98,11 +106,16 @@ class OpeningEvaluations:
 
     def end(
         self, below: Iterable[PendingEvaluations]
-    ) -> Iterator[tuple[PendingEvaluations, float, PhaseAttempt]]:
+    ) -> Iterator[tuple[PendingEvaluations, float | None, PhaseAttempt]]:
         """The evaluations of a training that is over, with their steps; `below` are those below its last record."""
         are_above = any(each.are_given_by(self._names) for each in below)
         for each, step, place in self.led:
             is_later = each.place == place  # than the first record
             above = each.last_step if are_above and is_later else None
-            yield each, step if above is None else above, place
-        self.led, self._place = [], None
+            opens = step == self.led[0][1] and (each.last_step is None or not is_later)
+            is_given_again = are_above or each.are_given_by(self._again)
+            if opens and is_given_again and step > FIRST_EPOCH:
+                yield each, None, place
+            else:
+                yield each, step if above is None else above, place
+        self.led, self._place, self._again = [], None, set()

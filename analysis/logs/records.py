@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from gputel.analysis.logs import names
 from gputel.analysis.logs.columnwise import Columnwise
 from gputel.analysis.logs.counting import Counting
-from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine
 from gputel.analysis.logs.evaluation_loops import EvaluationLoop
 from gputel.analysis.logs.evaluations import Evaluations, tested
 from gputel.analysis.logs.frames import Rows
@@ -22,6 +22,7 @@ from gputel.analysis.logs.lines import Chunk
 from gputel.analysis.logs.open_records import OpenRecords
 from gputel.analysis.logs.patterns import EVALUATIONS, RECORDS, STATED, EngineResult, Field, Pattern
 from gputel.analysis.logs.prefixes import Stamps
+from gputel.analysis.logs.stages import Stages
 
 SECTIONS = ("validates", "trains")
 MOST_LOOPED = 10_000  # lines that are remembered

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine
 from gputel.analysis.logs.line_kinds import plan
 from gputel.analysis.logs.patterns import Field, Pattern, Role
 
@@ -66,33 +66,3 @@ def test_part_adds_to_any_record_that_lacks_its_values() -> None:
     record.add(part, None)
     assert (record.cells["lr"], record.step) == (1e-4, 3.0)
     assert not record.takes(part, None)
-
-
-def test_falling_step_begins_an_attempt_for_each_rank_on_its_own() -> None:
-    stages = Stages()
-    places = [stages.record(step, rank) for step, rank in ((1, "0"), (1, "1"), (2, "0"), (2, "1"), (1, "0"))]
-    assert [place.attempt for place in places] == [1, 1, 1, 1, 2]
-
-
-def test_step_that_falls_in_a_later_epoch_begins_none() -> None:
-    stages = Stages()
-    places = [stages.record(step, None, epoch) for step, epoch in ((90.0, 1.0), (10.0, 2.0), (5.0, 2.0))]
-    assert [place.attempt for place in places] == [1, 1, 2]
-
-
-def test_announced_stage_begins_a_phase_with_its_first_row() -> None:
-    stages = Stages()
-    stages.announce("base")
-    stages.record(5, None)
-    stages.announce("sft")
-    assert stages.names == ["base"]
-    assert (stages.record(0, None), stages.names) == ((1, 1), ["base", "sft"])
-
-
-def test_evaluations_separate_attempts_only_where_there_are_no_records() -> None:
-    alone, beside = Stages(), Stages()
-    beside.record(100, None)
-    for stages in (alone, beside):
-        stages.evaluation(50)
-        stages.evaluation(10)
-    assert (alone.here.attempt, beside.here.attempt) == (2, 1)

@@ -114,3 +114,60 @@ def test_each_training_may_begin_with_the_loss_of_the_untrained_model(read: Call
     log = read(text)
     assert log.records.select("attempt", "step").rows() == [(at, e) for at in (1, 2) for e in range(1, 9)]
     assert log.evals.filter(name="train_loss")["value"].to_list() == [16.5, 15.5]
+
+
+def test_figures_below_an_evaluation_that_names_its_epoch_are_of_that_epoch(read: Callable[..., Any]) -> None:
+    """The first ones stand above all records, and the last ones are missing, as in an excerpt."""
+    epochs = [
+        f"epoch {e} training took 9.5s, train loss: {4 / e:.3f}\n"
+        f"epoch {e} evaluating took 2.5s, valid score: 0.{e}5\nvalid result:\nrecall: 0.{e}5 ndcg: 0.{e}25\n"
+        for e in range(4, 8)
+    ]
+    excerpt = "valid result:\nrecall: 0.35 ndcg: 0.325\n" + "".join(epochs)
+    log = read(excerpt[: excerpt.rindex("recall")])
+    recalls = log.evals.filter(name="recall").select("step", "value").rows()
+    assert recalls[1:] == [(4, 0.45), (5, 0.55), (6, 0.65)]
+
+
+@pytest.mark.parametrize(("last", "steps"), [(100, [100, 200]), (80, [120, 220])])
+def test_evaluation_below_the_last_batch_of_an_epoch_is_of_that_batch(
+    last: int, steps: list[int], read: Callable[..., Any]
+) -> None:
+    """Below another batch the log leaves open when it was made."""
+    batches = [
+        [f"Epoch {e} [{b}/100] loss: {4 / (e + b / 100):.3f}" for b in (20, 60, last)] for e in (1, 2, 3)
+    ]
+    first, second, third = ("\n".join(each) for each in batches)
+    log = read(f"{first}\nTest loss: 1.5\n{second}\nTest loss: 1.25\n{third}\n")
+    assert log.evals["step"].to_list() == steps
+
+
+@pytest.mark.parametrize(
+    ("count", "epoch", "attempts", "step"),
+    [("batch", 13, [1], None), ("batch", 1, [1, 2], 200), ("step", 13, [1, 2], 200)],
+)
+def test_batches_above_a_later_epoch_are_of_one_that_an_excerpt_leaves_out(
+    count: str, epoch: int, attempts: list[int], step: int | None, read: Callable[..., Any]
+) -> None:
+    """Above the first epoch they are of another training, and so are steps, which go on over epochs."""
+    first, second = (
+        "".join(f"{count} {b} loss {of / (b + 9):.4f}\n" for b in (50, 100, 150, 200)) for of in (90, 80)
+    )
+    log = read(f"{first}Dev F1: 0.75\nEpoch:  {epoch}\n{second}")
+    assert log.records["attempt"].unique().to_list() == attempts
+    assert log.evals["step"].to_list() == [step]
+
+
+@pytest.mark.parametrize(("first", "steps"), [(1, [1, 1, 2, 3]), (7, [None, 7, 8, 9])])
+@pytest.mark.parametrize("place", ["", "epoch {e} "])
+def test_evaluation_above_an_excerpt_is_of_an_epoch_that_it_leaves_out(
+    place: str, first: int, steps: list[int | None], read: Callable[..., Any]
+) -> None:
+    epochs = [
+        f"epoch {e} loss: {4 / e:.3f}\n{place.format(e=e)}val auc: 0.{e}5\n" for e in range(first, first + 3)
+    ]
+    log = read("val auc: 0.4375\n" + "".join(epochs))
+    assert sorted(log.evals.select("value", "step").rows()) == sorted(
+        zip([0.4375, *(float(f"0.{e}5") for e in range(first, first + 3))], steps, strict=True)
+    )
+    assert not log.doubts
