@@ -276,7 +276,8 @@ def of_next(log: ParsedRows) -> Iterator[Doubt]:
     """
     run = ["phase", "attempt"]
     begins: Any = log.records["line"].min() or 0
-    opening = log.evals.filter(pl.col("line") < begins)["name"].value_counts().filter(pl.col("count") == 1)
+    above = log.evals.filter(pl.col("line") < begins)
+    opening = above.group_by("name", maintain_order=True).len().filter(pl.col("len") == 1)
     if opening.is_empty():
         return
     records = log.records.filter(pl.col("step").is_not_null())
