@@ -23,22 +23,42 @@ _BEHIND = lazy_regex(
 _COUNTED = lazy_regex(rb"\d/(?:\d+|\?) \[[\d:]{1,11}$")  # `50/100 [00:10`
 _BETWEEN_OBJECTS = (b'}\\n{"', b'}{"')
 _OBJECT_ENDS = lazy_regex(rb'\}(?:\\n)?(?=\{")')
+_SHOWN = 1000  # lines of a file that show whether it has several objects on a line
 _LONGEST = 40  # bytes of a count and a time
 
 
-def parted(chunk: Chunk) -> Chunk:
-    """The chunk with each such text below its bar or object; `number` still gives lines of the file."""
-    bars = _BEHIND.finditer(chunk.data) if b"<" in chunk.data else ()
-    ends = [bar.end() for bar in bars if _is_counted(chunk.data, bar.start())]
-    if any(between in chunk.data for between in _BETWEEN_OBJECTS):
-        ends = sorted([*ends, *(end.end() for end in _OBJECT_ENDS.finditer(chunk.data))])
-    if not ends:
-        return chunk
+class GluedLines:
+    """Parts the lines of one log, which must be given in the order of the file.
+
+    Objects on one line are sought from where one of the first lines has some: to seek them in all lines of a long
+    log takes a tenth of the time to read it.
+    """
+
+    def __init__(self) -> None:
+        self._has_objects = False
+
+    def parted(self, chunk: Chunk) -> Chunk:
+        """The chunk with each such text below its bar or object; `number` still gives lines of the file."""
+        bars = _BEHIND.finditer(chunk.data) if b"<" in chunk.data else ()
+        ends = [bar.end() for bar in bars if _is_counted(chunk.data, bar.start())]
+        self._has_objects = self._has_objects or (chunk.first <= _SHOWN and _begins_with_objects(chunk))
+        if self._has_objects:
+            ends = sorted([*ends, *(end.end() for end in _OBJECT_ENDS.finditer(chunk.data))])
+        if not ends:
+            return chunk
+        begun, _ = lines.positions(chunk)
+        rows = np.searchsorted(begun, ends, side="right") - 1
+        copies = 1 + np.bincount(rows, minlength=len(begun))
+        pieces = [chunk.data[begin:end] for begin, end in zip([0, *ends], [*ends, None], strict=True)]
+        return Chunk(b"\n".join(pieces), chunk.first, chunk.number(np.repeat(np.arange(len(begun)), copies)))
+
+
+def _begins_with_objects(chunk: Chunk) -> bool:
+    """Whether one of the first lines of the file has several objects."""
     begun, _ = lines.positions(chunk)
-    rows = np.searchsorted(begun, ends, side="right") - 1
-    copies = 1 + np.bincount(rows, minlength=len(begun))
-    pieces = [chunk.data[begin:end] for begin, end in zip([0, *ends], [*ends, None], strict=True)]
-    return Chunk(b"\n".join(pieces), chunk.first, chunk.number(np.repeat(np.arange(len(begun)), copies)))
+    end = int(np.searchsorted(chunk.number(np.arange(len(begun))), _SHOWN, side="right"))
+    head = chunk.data[: begun[end]] if end < len(begun) else chunk.data
+    return any(between in head for between in _BETWEEN_OBJECTS)
 
 
 def _is_counted(data: bytes, time_left: int) -> bool:

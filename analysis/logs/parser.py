@@ -18,7 +18,6 @@ import numpy as np
 from gputel.analysis.logs import (
     carriers,
     formats,
-    glued_lines,
     numpy_engine,
     patterns,
     regex_engine,
@@ -28,6 +27,7 @@ from gputel.analysis.logs.encodings import Decoder, Utf16
 from gputel.analysis.logs.first_lines import FirstLines
 from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.formats import patterns as patterns_of
+from gputel.analysis.logs.glued_lines import GluedLines
 from gputel.analysis.logs.lines import Chunk, Splitter, keep
 from gputel.analysis.logs.notebooks import NotebookText
 from gputel.analysis.logs.outcome import Outcome, ends_with_record, strange, unread
@@ -96,7 +96,7 @@ class Parser:
         self._ends = False  # whether the chunk being read is an unfinished last line
         self._lines = Splitter(live=live, first=first_line)
         self._utf16, self._decoder = Utf16(), Decoder()
-        self._notebook = NotebookText()
+        self._notebook, self._glued = NotebookText(), GluedLines()
         self._live = live
         self._begin()
 
@@ -142,7 +142,7 @@ class Parser:
 
     def _clean(self, chunk: Chunk) -> Chunk:
         decoded = self._decoder.decode(self._notebook.read(chunk))
-        return carriers.cut(glued_lines.parted(wrapped_bars.joined(decoded)))
+        return carriers.cut(self._glued.parted(wrapped_bars.joined(decoded)))
 
     def finish(self) -> None:
         rest = self._lines.feed(self._utf16.rest())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from gputel.analysis.logs import glued_lines
+from gputel.analysis.logs.glued_lines import GluedLines
 from gputel.analysis.logs.lines import Splitter
 from gputel.analysis.logs.log import Log
 
@@ -85,7 +85,7 @@ def test_mean_below_the_bar_of_an_epoch_adds_to_its_record(read: Read) -> None:
 
 def test_lines_keep_their_numbers() -> None:
     text = f"a\n{bar(10, 2.5)}Epoch 1\nb\n".encode()
-    chunk = glued_lines.parted(next(Splitter().feed(text)))
+    chunk = GluedLines().parted(next(Splitter().feed(text)))
     assert chunk.data.endswith(b"loss=2.500]\nEpoch 1\nb\n")
     assert chunk.number(np.arange(5)).tolist() == [1, 2, 2, 2, 3]
 
