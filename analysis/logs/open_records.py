@@ -202,6 +202,7 @@ class OpenRecords:
         epoch was measured before the training.
         """
         epoch = line.cells.get("epoch")
+        begins = epoch in (0, 1) and line.pattern.ends is None
         rates = {name: line.cells[name] for name in RATES if name in line.cells and not line.shape.evals}
         for rank, draft in list(self.drafts.items()):
             is_apart = line.number > draft.line.number + 1
@@ -209,9 +210,7 @@ class OpenRecords:
                 continue
             if draft.epoch_of_bar is not None and (is_apart or draft.epoch_of_bar != epoch):
                 self.close(rank)
-            elif (
-                draft is self._first and draft.is_untrained and epoch in (0, 1) and line.pattern.ends is None
-            ):
+            elif begins and draft is self._first and draft.is_untrained:
                 self._evaluations.place(self.drafts.pop(rank).line, draft.as_evaluation(), None)
         self._epoch, self._leading = epoch, [replace(line, cells=rates)] if rates else []
 

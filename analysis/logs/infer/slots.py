@@ -59,9 +59,8 @@ _OF_TOTAL_BEHIND = lazy_regex(r"(?i)\s*(?:epoch|batch(?:e(?=s))?|iter(?:ation)?|
 _OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
 _BEHIND_NAME = lazy_regex(r"%?\)?\s*(?:[:=]|is|was)?\s*")
 _SETTING = lazy_regex(r"\((?P<what>[A-Za-z][\w ]*?) ?[=:@>] ?$")  # `accuracy (IoU=`
-_INDEXED = lazy_regex(
-    r"(?P<measure>[A-Za-z]\w*)[\[ ]$"
-)  # `QuantileLoss[0.1]: 158.7`, `accuracy 1:0.5, 2:0.6`
+# `QuantileLoss[0.1]: 158.7`, `accuracy 1:0.5, 2:0.6`
+_INDEXED = lazy_regex(r"(?P<measure>[A-Za-z]\w*)[\[ ]$")
 _BEHIND_INDEX = {"[": lazy_regex(r"\][\"']?\s*[:=]\s*[\"']?"), " ": lazy_regex(":")}
 _JOINED = lazy_regex(rb"[A-Za-z]\w*(?P<by>[-~])$")
 _GOES_ON = lazy_regex(r"\][A-Za-z]\w*\s*[:=]\s*")
