@@ -27,6 +27,7 @@ READ = 0.5  # share of the figures of lines that are read elsewhere; of few digi
 FEW_READ = 0.2  # below this share a doubt is certain
 DECIMALS = (1, 2, 3, 4)  # to which figures are rounded where they are printed again
 DIGITS = 6  # in which figures that are printed twice agree
+EXCERPT = 5  # lines down to the first record of a log that begins amid a training
 SCALES = (1.0, 0.01, 100.0, 0.001, 1000.0)  # per cent and thousandths, as units are normalised
 _HELD_OUT = re.compile(rf"(?i)(?<![a-z])(?:{EVALUATING})(?![a-z])")
 
@@ -90,12 +91,16 @@ def figures(log: ParsedRows) -> Iterator[Doubt]:
 def not_read(log: ParsedRows) -> tuple[Alike, ...]:
     """Lines from the first record on with those of their figures that the reading has nowhere.
 
-    Of three lines the figures change, or their names are those of measures.
+    Of three lines the figures change, or their names are those of measures. An excerpt has nothing above its first
+    record but what was printed amid the training.
     """
     first: Any = pl.concat([log.records["line"], log.evals["line"]]).min()
     rejected = {reject.line for reject in log.rejects}  # which are told by themselves
     kinds = [alike for alike in log.unread.alike if alike.line not in rejected]
-    below = [alike for alike in kinds if first is not None and alike.last >= first + ("%|" not in alike.text)]
+    begins = 0 if first is not None and first <= EXCERPT else first
+    below = [
+        alike for alike in kinds if begins is not None and alike.last >= begins + ("%|" not in alike.text)
+    ]
     printed = [values for alike in below for values in alike.figures.values()]
     found = _read(log, frozenset[float]().union(*printed))
     left = (alike._replace(figures=_left(alike, found)) for alike in below)
