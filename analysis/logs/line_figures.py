@@ -38,7 +38,7 @@ _LISTED = lazy_regex(r"\W*[,/(\[+=:]\W*|\s*(?:to|->|\+/-)\s*")
 _BETWEEN_NAMES = lazy_regex(r"[,;|\]}]|\s-\s|\t")
 _WRAPPERS = lazy_regex(r"(?:[\w.]*(?:tensor|array|float\d+)\(|[\s:=(\[{'\"])+$", re.IGNORECASE)
 _SIGNS = lazy_regex(r"^[^\w(%]+|[^\w)%]+$")  # around a name
-_GLUED = lazy_regex(r"[^\W_][-/]$")  # before a number of the word, `BLEU-1`
+_GLUED = lazy_regex(r"[^\W_][-/@]$")  # before a number of the word, `BLEU-1`, `mAP@.5`
 _SETTING = lazy_regex(r"\)\s?[:=]")  # behind a number in brackets behind a name: `accuracy (IoU=0.7): 0.21`
 _SHARE = lazy_regex(r"\d/\d+ ?[(:]? ?$")  # before per cent of a count
 # behind a number: the rest of a version or a clock, a word that is glued to it, a unit

@@ -90,7 +90,8 @@ BEGINS_HELD_OUT = rf"^(?:(?:avg|average|mean|running|total|final)_)?(?:{HELD_OUT
 _EVALUATION = re.compile(
     rf"{BEGINS_HELD_OUT}|_(?:vali?|valid|eval|test|(?<!std_)(?<!standard_)dev)(?:_pct)?$|^cv_agg_s_(?!train)"
     r"|^(?:va|te)_(?:loss|acc|ppl|err|f1|auc|iou|dice|mae|mse|rmse)"
-    r"|^(?!(?:with|and|of|on|in|at|by|for|the)_)[a-z]+_(?:[a-z]+_)?(?:vali?|valid|eval|test)_"
+    r"|^(?!(?:with|and|of|on|in|at|by|for|the|ckpt|checkpoint|saved|loaded|last|previous|prev|old)_)[a-z]+_"
+    r"(?:vali?|valid|eval|test)_"
     r"(?:loss|acc(?:uracy)?|ppl|err(?:or)?|f1|auc|ap|m?iou|dice|mae|mse|rmse)(?:_pct)?$",
     re.IGNORECASE,
 )

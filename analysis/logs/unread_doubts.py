@@ -97,7 +97,7 @@ def not_read(log: ParsedRows) -> tuple[Alike, ...]:
     first: Any = pl.concat([log.records["line"], log.evals["line"]]).min()
     rejected = {reject.line for reject in log.rejects}  # which are told by themselves
     kinds = [alike for alike in log.unread.alike if alike.line not in rejected]
-    begins = 0 if first is not None and first <= EXCERPT else first
+    begins = 0 if first is not None and first <= EXCERPT and _begins_amid(log) else first
     below = [
         alike for alike in kinds if begins is not None and alike.last >= begins + ("%|" not in alike.text)
     ]
@@ -108,6 +108,12 @@ def not_read(log: ParsedRows) -> tuple[Alike, ...]:
     shapes = {line_figures.shape(alike.text.encode()) for alike in noted}
     lost = (alike for alike in _lost(log) if line_figures.shape(alike.text.encode()) not in shapes)
     return (*noted, *lost)
+
+
+def _begins_amid(log: ParsedRows) -> bool:
+    """Whether the first record is farther from the beginning of the training than from the next one."""
+    first, second = (*log.records["step"].head(2), None, None)[:2]
+    return first is not None and second is not None and first > max(1, second - first)
 
 
 def _lost(log: ParsedRows) -> Iterator[Alike]:

@@ -208,6 +208,13 @@ def test_kinds_of_lines_below_the_first_record_are_listed_if_their_figures_were_
     assert read(lines + records).unread_kinds == ()
 
 
+def test_lines_above_the_first_record_of_an_excerpt_are_listed(read: Read) -> None:
+    records = "".join(f"step {step} loss {3 / step:.4f} lr 1e-3\n" for step in range(700, 1200, 100))
+    assert [alike.text for alike in read("ensemble error: 0.8032\n" + records).unread_kinds] == [
+        "ensemble error: 0.8032"
+    ]
+
+
 def test_line_that_a_pattern_reads_and_no_row_has_is_listed(read: Read) -> None:
     """A record has one norm: a second one is lost, and said, also beside hundreds that are in their rows."""
     lines = [f"step {step} loss: {3 / step:.4f}\n  norm: {step / 7:.4f}\n" for step in range(1, 400)]
