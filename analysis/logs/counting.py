@@ -144,7 +144,7 @@ class Counting:
                 cells["total_steps"] = epochs
             return ("epoch", epoch), epoch
         step = line.shape.step(cells, self._zero_based)
-        if step is not None:
+        if step is not None and step.is_integer():  # but not the mean of all batches, `batch: 49.5`
             return ("step", step), step
         if self.passes:
             return ("pass", self.passes), None

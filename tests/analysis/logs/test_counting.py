@@ -212,3 +212,12 @@ def test_last_evaluation_without_a_place_counts_as_the_others_of_its_measures_do
     log = read(epochs + "valid loss: 1.415, test loss: 1.408\n")
     assert log.records["step"].to_list()[-1] == 4 * 188 + 150
     assert log.evals.filter(name="val_loss")["step"].to_list() == [1, 2, 3, 4, 5, 5]
+
+
+def test_mean_number_of_a_batch_is_no_step(read: Callable[[str], Log]) -> None:
+    """Keras printed it among the figures of a bar; without the line of an epoch the bar has no step."""
+    bar = "100/100 [==============================] - 8s - loss: 1.{0}500 - batch: 49.5000 - acc: 0.{0}\n"
+    bars = [bar.format(e) for e in range(4)]
+    assert read("".join(bars)).records["step"].to_list() == [None] * 4
+    headed = "".join(f"Epoch {e}/4\n{text}" for e, text in enumerate(bars, start=1))
+    assert read(headed).records["step"].to_list() == [1, 2, 3, 4]
