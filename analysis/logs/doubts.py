@@ -192,6 +192,7 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     evaluation_doubts.listed,
     evaluation_doubts.of_next,
     evaluation_doubts.named_by_set,
+    evaluation_doubts.other_numbers,
     step_doubts.spacing,
     step_doubts.epochs_overlap,
     gap_doubts.records,

@@ -12,7 +12,7 @@ import polars as pl
 from gputel.analysis import text
 from gputel.analysis.doubts import Doubt, about_reading
 from gputel.analysis.logs.line_figures import head
-from gputel.analysis.logs.names import EVALUATING, TRAINING
+from gputel.analysis.logs.names import EVALUATING, TRAINING, legal, measure_of
 from gputel.analysis.logs.parsed_rows import are_in
 from gputel.analysis.logs.patterns import lazy_regex
 from gputel.analysis.logs.step_doubts import FEWEST, epochs
@@ -28,6 +28,7 @@ NEAR = 2  # lines between two values of one table
 ONE = 0.8  # share of the steps that have one value
 NEARLY_ALL = 0.9  # of the records: the word is of the program, or of the log
 _HELD_OUT = lazy_regex(rb"(?i)(?<![a-z])(?:%b)(?![a-z])" % EVALUATING.encode())
+_DIGITS = lazy_regex(r"\d+")
 _NUMBERED = lazy_regex(
     rb"(?i)(?<![a-z])((?:fold|seed|run|trial|split|model|subject|experiment|repeat)[ #:=_-]{0,3}\d+)(?![\d.])"
 )
@@ -217,6 +218,32 @@ def twice(log: ParsedRows) -> Iterator[Doubt]:
             {"name": name, "step": step},
             line,
         )
+
+
+def other_numbers(log: ParsedRows) -> Iterator[Doubt]:
+    """Values on lines whose words have other numbers than the name they got: `t2m_120h RMSE` as `t2m_72h_RMSE`."""
+    numbered = log.evals.filter(pl.col("name").str.contains(r"[A-Za-z_]\d")).select("line", "name")
+    names = dict(numbered.group_by("line").agg("name").rows())
+    strange = [
+        (name, line)
+        for line in (log.unread.taken if names else ())
+        for name in names.get(line.number, ())
+        if _is_named_otherwise(measure_of(name), legal(line.line.decode(errors="replace")).lower())
+    ]
+    if strange:
+        name, line = strange[0]
+        count = sum(other == name for other, _ in strange)
+        yield about_reading(
+            "two-names",
+            f"{text.counted(count, 'value')} of {name} stand on lines with other numbers in that name",
+            "they are of other measures, which have no names of their own",
+            {"name": name, "values": count},
+            line.number,
+        )
+
+
+def _is_named_otherwise(name: str, printed: str) -> bool:
+    return name not in printed and _DIGITS.sub("0", name) in _DIGITS.sub("0", printed)
 
 
 def unparted(log: ParsedRows) -> Iterator[Doubt]:

@@ -119,3 +119,13 @@ def test_last_step_of_an_epoch_above_the_first_of_the_next_one_is_not_doubtful(r
         for e in range(1, 8)
     )
     assert "two-counters" not in kinds(read(epochs))
+
+
+@pytest.mark.parametrize(
+    ("second", "doubted"), [("t2m_72h", ["3 values of val_t2m_24h_RMSE"]), ("z_850", []), ("t2m_24h", [])]
+)
+def test_value_whose_name_has_other_numbers_is_doubtful(second: str, doubted: list[str], read: Read) -> None:
+    epoch = "Epoch {0}/9 | loss: 1.{0}\n  val t2m_24h RMSE: 2.{0}\nsaved\n\n  val {1} RMSE: 3.{0}\n"
+    log = read("".join(epoch.format(e, second) for e in range(1, 4)))
+    named = [doubt.evidence for doubt in log.doubts if doubt.what == "two-names"]
+    assert [evidence.split(" stand")[0] for evidence in named] == doubted
