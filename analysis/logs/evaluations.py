@@ -39,9 +39,8 @@ class Evaluations:
         self._before: tuple[int, float | None, str | None, Mapping[str, float]] = (-1, None, None, {})
         self._bar: PendingEvaluations | None = None  # of an evaluation, whose result a line may still give
         self._bar_place: PhaseAttempt | None = None  # None where it has yet to find its step or attempt
-        self._named: dict[
-            str | None, float
-        ] = {}  # by rank: the step of the last line since a record that says one
+        # by rank: the step of the last line since a record that says one
+        self._named: dict[str | None, float] = {}
         # by rank and name: the step and the value that a line has printed last
         self._latest: dict[tuple[str | None, str], tuple[float, float]] = {}
         self._placed: dict[tuple[str | None, str], tuple[float, float, int]] | None = None  # since a record
