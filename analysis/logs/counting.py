@@ -109,17 +109,17 @@ class Counting:
         where other lines name the epochs of the same measures.
         """
         step = line.shape.step(line.cells, self.from_zero(line.pattern))
+        if step is not None:
+            return step
         names_epoch = "epoch" in line.cells and line.pattern.whole_epochs
-        if names_epoch and step is None:
+        if names_epoch:
             self._by_epoch.update(line.shape.evals)
-        elif step is None and not leads and not self._by_epoch.isdisjoint(line.shape.evals):
+        elif not leads and not self._by_epoch.isdisjoint(line.shape.evals):
             return self._within if self._reached is None else self._reached
-        if step is None and not self.has_fractions and (self._epochs_are_steps or names_epoch):
-            epoch = self.epoch(line.cells, line.rank)
-            if epoch is None and not leads:
-                return self._reached
-            return epoch
-        return step
+        if self.has_fractions or not (self._epochs_are_steps or names_epoch):
+            return None
+        epoch = self.epoch(line.cells, line.rank)
+        return self._reached if epoch is None and not leads else epoch
 
     def of_loop(self, line: ParsedLine, loop: EvaluationLoop) -> float | None:
         """The step of what a loop of evaluation gives; a section of a set may also print it."""

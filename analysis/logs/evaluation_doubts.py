@@ -85,7 +85,10 @@ def two_losses(log: ParsedRows) -> Iterator[Doubt]:
     of_any = log.records.is_empty() and pl.col("rank").is_null()
     rows = log.evals.filter(pl.col("step").is_not_null() & pl.col("value").is_finite())
     is_one = pl.col("name").is_in(["val_loss", "AP", *_side_by_side(rows)]) | of_any
-    losses = _with_passes(log, rows.filter(is_one))
+    rows = rows.filter(is_one)
+    if rows.is_empty():
+        return
+    losses = _with_passes(log, rows)
     steps = losses.group_by("phase", "attempt", "step", "name", "pass", maintain_order=True)
     spread = steps.agg(pl.col("value").min(), pl.col("value").max().alias("most"), pl.col("line").last())
     for (name,), each in spread.group_by("name", maintain_order=True):
@@ -106,11 +109,16 @@ def two_losses(log: ParsedRows) -> Iterator[Doubt]:
 def _side_by_side(rows: pl.DataFrame) -> list[str]:
     """The measures of which two values of one step stand on neighboring lines, again and again."""
     place = ["phase", "attempt", "rank", "name", "step"]
-    if not rows.select("name", "step", "rank").is_duplicated().any():
+    if not _have_several(rows):
         return []
     lines = pl.col("line").diff().over(place)
     beside = rows.filter((lines > 0) & (lines <= NEAR))["name"].value_counts()
     return beside.filter(pl.col("count") >= LEAST)["name"].to_list()
+
+
+def _have_several(rows: pl.DataFrame) -> bool:
+    """Whether a step has several values of a measure."""
+    return bool(rows.select("name", "step", "rank").is_duplicated().any())
 
 
 def beyond(log: ParsedRows) -> Iterator[Doubt]:
@@ -191,7 +199,7 @@ def twice(log: ParsedRows) -> Iterator[Doubt]:
     """
     row_of = ["phase", "attempt", "rank", "pass", "name"]
     rows = log.evals.filter(pl.col("step").is_not_null())
-    if rows.height <= ROW or not rows.select("name", "step", "rank").is_duplicated().any():
+    if rows.height <= ROW or not _have_several(rows):
         return
     steps = (
         _with_passes(log, rows)
@@ -222,7 +230,9 @@ def twice(log: ParsedRows) -> Iterator[Doubt]:
 
 def other_numbers(log: ParsedRows) -> Iterator[Doubt]:
     """Values on lines whose words have other numbers than the name they got: `t2m_120h RMSE` as `t2m_72h_RMSE`."""
-    numbered = log.evals.filter(pl.col("name").str.contains(r"[A-Za-z_]\d")).select("line", "name")
+    lines = [float(line.number) for line in log.unread.taken]  # what a training sends stands between lines
+    looked_at = log.evals.filter(pl.col("line").cast(pl.Float64).is_in(lines))
+    numbered = looked_at.filter(pl.col("name").str.contains(r"[A-Za-z_]\d"))
     names = dict(numbered.group_by("line").agg("name").rows())
     strange = [
         (name, line)

@@ -53,7 +53,8 @@ class Evaluations:
         if line.pattern.role == "eval" and self._placed is not None:
             step = self._named.get(line.rank) if step is None else step
             last = self._stages.last_step
-            self._named |= {line.rank: step} if step is not None and last is not None and step >= last else {}
+            if step is not None and last is not None and step >= last:
+                self._named[line.rank] = step
         self.place(line, evals, step, epoch)
 
     def place(

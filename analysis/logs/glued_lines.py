@@ -21,7 +21,6 @@ _BEHIND = lazy_regex(
     rb"|%b|[^\s\])},.:;|\d][^\d\n|%%]{0,40}%b)" % (_PLACE, _PLACE)
 )
 _COUNTED = lazy_regex(rb"\d/(?:\d+|\?) \[[\d:]{1,11}$")  # `50/100 [00:10`
-_BETWEEN_OBJECTS = (b'}\\n{"', b'}{"')
 _OBJECT_ENDS = lazy_regex(rb'\}(?:\\n)?(?=\{")')
 _SHOWN = 1000  # lines of a file that show whether it has several objects on a line
 _LONGEST = 40  # bytes of a count and a time
@@ -58,7 +57,7 @@ def _begins_with_objects(chunk: Chunk) -> bool:
     begun, _ = lines.positions(chunk)
     end = int(np.searchsorted(chunk.number(np.arange(len(begun))), _SHOWN, side="right"))
     head = chunk.data[: begun[end]] if end < len(begun) else chunk.data
-    return any(between in head for between in _BETWEEN_OBJECTS)
+    return _OBJECT_ENDS.search(head) is not None
 
 
 def _is_counted(data: bytes, time_left: int) -> bool:

@@ -77,10 +77,11 @@ class Stages:
 
         So does the same step of another total: a training of one epoch is followed by one of twenty.
         """
-        begins_again = self._begins_again(step, rank, epoch, is_batch=is_batch)
         if self.announced:
             self._next_phase()
-        elif begins_again or self._counts_to_other(step, rank, epoch, total):
+        elif self._begins_again(step, rank, epoch, is_batch=is_batch) or self._counts_to_other(
+            step, rank, epoch, total
+        ):
             self._next_attempt()
         self._begun = self._recorded = True
         if step is None and epoch is not None:
@@ -168,8 +169,8 @@ class Stages:
             self.names.append(self.announced)
         else:
             self.names[-1] = self.announced
-        self.announced, self._attempt, self._last, self._epochs, self._last_eval = None, 1, {}, {}, _NEVER
-        self.last_step, self._totals, self._count, self._recorded = None, {}, {}, False
+        self._next_attempt()
+        self.announced, self.last_step, self._attempt = None, None, 1
 
     def _next_attempt(self) -> None:
         self._attempt += 1

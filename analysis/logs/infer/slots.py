@@ -349,8 +349,12 @@ def _neighbors(row: list[Slot], shape: LineShape) -> list[Slot]:
         elif before.key and not _A_STEP.search(before.key) and _is_counter_first(slot, shape):
             row[at - 1], row[at] = replace(before, key=None), replace(slot, key=before.key, column=None)
         elif (
-            slot.key and at > 1 and before.column is None and integers(shape.column(at - 1)) is None
-        ) and words_before(shape, at)[:1] not in ("]", ")"):
+            slot.key
+            and at > 1
+            and before.column is None
+            and integers(shape.column(at - 1)) is None
+            and words_before(shape, at)[:1] not in ("]", ")")
+        ):
             average = _AVERAGED.fullmatch(slot.key)
             bare = slot.key in _AVERAGES
             row[at - 1] = replace(before, key="loss" if bare else average[1] if average else None)
